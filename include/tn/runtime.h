@@ -217,6 +217,8 @@ TN_API tn_status tn_launch(const tn_launch_desc *launch);
 TN_API int tn_op_count(void);
 TN_API const char *tn_op_name(int op);      /* "add" */
 TN_API const char *tn_op_aten_name(int op); /* "aten::add.Tensor": what get_executed_ops() says */
+/* Whether the op's kernel serves this compute dtype (pointwise ops: a tile primitive exists). */
+TN_API bool tn_op_supports(int op, tn_dtype compute_dtype);
 TN_API uint64_t tn_op_launches(int op);     /* since the last reset */
 TN_API void tn_op_launches_reset(void);
 
