@@ -1,46 +1,233 @@
-/* Serial pool: the first slice. */
+/* The thread pool. It owns the workers and the one job that may be running.
+ *
+ * A job is a range cut into chunks that the caller and the workers claim by fetch-add on `next`. The
+ * gate says who may touch it: (epoch << 32) | open | active. A worker joins by a compare-and-swap that
+ * raises `active` while the job is open; the caller, out of chunks, closes the job and waits for
+ * active == 0. So a worker that wakes late finds a closed gate and never sees a dead job's context.
+ *
+ * Parking is Dekker's: a worker announces itself in `parked`, then looks at the gate again before it
+ * sleeps; the caller opens the gate, then looks at `parked`. Both sides are sequentially consistent. */
+#include <limits.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/futex.h"
 #include "base/pool.h"
+#include "base/thread.h"
 
-static int pool_size = 1;
+enum { MAX_THREADS = 256, CHUNKS_PER_THREAD = 4 };
+enum { WORKER_SPIN_NS = 20000, CALLER_SPIN_NS = 20000, SPINS_PER_LOOK = 32 };
 
-void tn_parallel_for(int64_t count, int64_t grain, tn_parallel_body body, void *context)
+static const uint64_t GATE_OPEN = (uint64_t)1 << 31;
+static const uint64_t GATE_ACTIVE = ((uint64_t)1 << 31) - 1;
+
+static struct {
+    tn_parallel_body body;
+    void *context;
+    int64_t count, chunk;
+    _Atomic(uint32_t) max_helpers; /* a late worker may look while the next job is set up */
+    _Alignas(64) _Atomic(int64_t) next;
+    _Alignas(64) _Atomic(uint64_t) gate;
+    _Alignas(64) _Atomic(uint32_t) wake_word; /* bumped with each job; workers park on it */
+    _Atomic(uint32_t) parked;
+    _Alignas(64) _Atomic(uint32_t) done_word; /* bumped when the last helper leaves */
+    _Atomic(uint32_t) caller_parked;
+    _Atomic(uint32_t) busy; /* whoever holds it owns the job and `workers` */
+    _Atomic(bool) stopping;
+    int workers;
+    pthread_t threads[MAX_THREADS];
+    _Atomic(int) size; /* 0: not chosen yet */
+} pool;
+
+static _Thread_local bool inside_job;
+
+static int default_size(void)
 {
-    (void)grain;
-    if (count > 0)
-        body(context, 0, count);
-}
-
-void tn_pool_set_size(int threads)
-{
-    pool_size = threads < 1 ? 1 : threads;
+    const char *text = getenv("TORCH_NEURONX_NUM_THREADS");
+    int size = text ? atoi(text) : 0;
+    if (size < 1) {
+        text = getenv("LOCAL_WORLD_SIZE");
+        int ranks = text ? atoi(text) : 1;
+        size = tn_cpu_get()->physical_cores / (ranks < 1 ? 1 : ranks);
+    }
+    return size < 1 ? 1 : size > MAX_THREADS ? MAX_THREADS : size;
 }
 
 int tn_pool_size(void)
 {
-    return pool_size;
+    int size = atomic_load_explicit(&pool.size, memory_order_relaxed);
+    if (size == 0) {
+        tn_clock_init();
+        size = default_size();
+        atomic_store_explicit(&pool.size, size, memory_order_relaxed);
+    }
+    return size;
+}
+
+void tn_pool_set_size(int threads)
+{
+    int size = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    tn_clock_init();
+    atomic_store_explicit(&pool.size, size, memory_order_relaxed);
+}
+
+/* Spins on `look` (true ends it) for about `limit_ns`; pointless where there is one core only. */
+static bool spin_until(bool (*look)(uint32_t), uint32_t argument, int64_t limit_ns)
+{
+    if (tn_cpu_get()->logical_cores < 2)
+        return look(argument);
+    int64_t end = tn_now_ns() + limit_ns;
+    do {
+        for (int i = 0; i < SPINS_PER_LOOK; i++) {
+            if (look(argument))
+                return true;
+            tn_cpu_relax();
+        }
+    } while (tn_now_ns() < end);
+    return false;
+}
+
+static bool gate_moved(uint32_t epoch)
+{
+    return (uint32_t)(atomic_load(&pool.gate) >> 32) != epoch || atomic_load(&pool.stopping);
+}
+
+static bool helpers_gone(uint32_t unused)
+{
+    (void)unused;
+    return (atomic_load(&pool.gate) & GATE_ACTIVE) == 0;
+}
+
+static void run_chunks(void)
+{
+    int64_t begin;
+    while ((begin = atomic_fetch_add_explicit(&pool.next, pool.chunk, memory_order_relaxed)) <
+           pool.count) {
+        int64_t end = pool.count - begin > pool.chunk ? begin + pool.chunk : pool.count;
+        pool.body(pool.context, begin, end);
+    }
+}
+
+/* Runs a share of the open job, if there is one with room; returns the gate's epoch. */
+static uint32_t join_job(void)
+{
+    uint64_t gate = atomic_load(&pool.gate);
+    do {
+        if (!(gate & GATE_OPEN) || (gate & GATE_ACTIVE) >= pool.max_helpers)
+            return (uint32_t)(gate >> 32);
+    } while (!atomic_compare_exchange_weak(&pool.gate, &gate, gate + 1));
+    run_chunks();
+    uint64_t left = atomic_fetch_sub(&pool.gate, 1) - 1;
+    if (!(left & GATE_OPEN) && (left & GATE_ACTIVE) == 0 && atomic_load(&pool.caller_parked)) {
+        atomic_fetch_add(&pool.done_word, 1);
+        tn_futex_wake(&pool.done_word, 1);
+    }
+    return (uint32_t)(left >> 32);
+}
+
+static void *run_worker(void *argument)
+{
+    uint32_t seen = (uint32_t)(uintptr_t)argument;
+    inside_job = true;
+    while (!atomic_load(&pool.stopping)) {
+        if (!spin_until(gate_moved, seen, WORKER_SPIN_NS)) {
+            uint32_t word = atomic_load(&pool.wake_word);
+            atomic_fetch_add(&pool.parked, 1);
+            if (!gate_moved(seen))
+                tn_futex_wait(&pool.wake_word, word, -1);
+            atomic_fetch_sub(&pool.parked, 1);
+            continue;
+        }
+        seen = join_job();
+    }
+    return NULL;
+}
+
+static void start_workers(int count)
+{
+    uint64_t epoch = atomic_load(&pool.gate) >> 32;
+    while (pool.workers < count &&
+           tn_thread_start("tn-pool", run_worker, (void *)(uintptr_t)epoch,
+                           &pool.threads[pool.workers]))
+        pool.workers++;
+}
+
+static void open_gate(uint32_t helpers)
+{
+    uint64_t epoch = (uint32_t)((atomic_load(&pool.gate) >> 32) + 1);
+    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
+    atomic_store(&pool.gate, (epoch << 32) | GATE_OPEN);
+    atomic_fetch_add(&pool.wake_word, 1);
+    if (atomic_load(&pool.parked) > 0)
+        tn_futex_wake(&pool.wake_word, (int)helpers);
+}
+
+static void close_gate(void)
+{
+    atomic_fetch_and(&pool.gate, ~GATE_OPEN);
+    if (spin_until(helpers_gone, 0, CALLER_SPIN_NS))
+        return;
+    atomic_store(&pool.caller_parked, 1);
+    for (;;) {
+        uint32_t word = atomic_load(&pool.done_word);
+        if (helpers_gone(0))
+            break;
+        tn_futex_wait(&pool.done_word, word, -1);
+    }
+    atomic_store(&pool.caller_parked, 0);
+}
+
+static bool take_job(void)
+{
+    return !atomic_exchange_explicit(&pool.busy, 1, memory_order_acquire);
+}
+
+void tn_parallel_for(int64_t count, int64_t grain, tn_parallel_body body, void *context)
+{
+    if (count <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    int threads;
+    if (count <= grain || inside_job || (threads = tn_pool_size()) < 2 || !take_job()) {
+        body(context, 0, count);
+        return;
+    }
+    int64_t grains = (count - 1) / grain + 1, pieces = (int64_t)threads * CHUNKS_PER_THREAD;
+    pool.chunk = grain * ((grains - 1) / pieces + 1);
+    int64_t chunks = (count - 1) / pool.chunk + 1;
+    pool.body = body;
+    pool.context = context;
+    pool.count = count;
+    uint32_t helpers = (uint32_t)(chunks < threads ? chunks - 1 : threads - 1);
+    atomic_store_explicit(&pool.max_helpers, helpers, memory_order_relaxed);
+    start_workers(threads - 1);
+    inside_job = true;
+    open_gate(helpers);
+    run_chunks();
+    close_gate();
+    inside_job = false;
+    atomic_store_explicit(&pool.busy, 0, memory_order_release);
 }
 
 void tn_pool_shutdown(void)
 {
+    while (!take_job())
+        tn_cpu_relax();
+    atomic_store(&pool.stopping, true);
+    atomic_fetch_add(&pool.wake_word, 1);
+    tn_futex_wake(&pool.wake_word, INT_MAX);
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.threads[i], NULL);
+    pool.workers = 0;
+    atomic_store(&pool.stopping, false);
+    atomic_store_explicit(&pool.busy, 0, memory_order_release);
 }
 
-static _Thread_local struct {
-    void *memory;
-    size_t bytes;
-} scratch[TN_SCRATCH_SLOTS];
-
-void *tn_scratch(int slot, size_t bytes)
+void tn_pool_forget_threads(void)
 {
-    if (scratch[slot].bytes < bytes) {
-        free(scratch[slot].memory);
-        scratch[slot].bytes = (bytes + 4095) & ~(size_t)4095;
-        scratch[slot].memory = aligned_alloc(64, scratch[slot].bytes);
-        if (!scratch[slot].memory) {
-            scratch[slot].bytes = 0;
-            tn_fail(TN_ERROR_OUT_OF_MEMORY, "out of host memory for %zu bytes of scratch", bytes);
-        }
-    }
-    return scratch[slot].memory;
+    pool.workers = 0;
+    atomic_store(&pool.parked, 0);
+    atomic_store(&pool.busy, 0);
 }

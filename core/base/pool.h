@@ -20,6 +20,7 @@ void tn_parallel_for(int64_t count, int64_t grain, tn_parallel_body body, void *
 void tn_pool_set_size(int threads); /* >= 1; takes effect at the next job */
 int tn_pool_size(void);
 void tn_pool_shutdown(void); /* joins the workers; the next job starts them again */
+void tn_pool_forget_threads(void); /* in a forked child, which has none of them */
 
 /* Scratch of this thread for one kernel call: 64-byte aligned, contents undefined, valid until the
  * next call with the same slot on this thread. NULL when memory is exhausted (tn_fail is set). */

@@ -1,7 +1,9 @@
 /* Picks the kernel table of the best instruction set that the CPU has and TN_ISA allows. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "kernel/kernel.h"
 
 extern const tn_kernel_fn tn_kernel_table_baseline[TN_OP_COUNT];
@@ -21,30 +23,33 @@ static const struct {
 #endif
 };
 
+enum { ISA_COUNT = sizeof isas / sizeof *isas };
+
+/* In ascending order; a name that TN_ISA may hold and this build or CPU lacks means the best lower. */
+static const char *const known[] = {"baseline", "avx2", "avx512", "amx"};
+
 static int best_isa(void)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return 1;
-#endif
-    return 0;
+    int best = tn_cpu_get()->avx512 ? 2 : tn_cpu_get()->avx2 ? 1 : 0;
+    return best < ISA_COUNT ? best : ISA_COUNT - 1;
+}
+
+static int chosen_isa;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void choose(void)
+{
+    const char *forced = getenv("TN_ISA");
+    chosen_isa = best_isa();
+    for (int i = 0; forced && i < (int)(sizeof known / sizeof *known); i++)
+        if (strcmp(forced, known[i]) == 0 && i < chosen_isa)
+            chosen_isa = i;
 }
 
 static int current_isa(void)
 {
-    static int isa = -1;
-    if (isa >= 0)
-        return isa;
-    int chosen = best_isa();
-    const char *forced = getenv("TN_ISA");
-    for (int i = 0; forced && i <= chosen; i++)
-        if (strcmp(forced, isas[i].name) == 0)
-            chosen = i;
-    return isa = chosen;
+    pthread_once(&once, choose);
+    return chosen_isa;
 }
 
 const char *tn_isa_name(void)
@@ -55,4 +60,9 @@ const char *tn_isa_name(void)
 tn_kernel_fn tn_kernel_of(int op)
 {
     return isas[current_isa()].table[op];
+}
+
+bool tn_op_supports(int op, tn_dtype compute_dtype)
+{
+    return (unsigned)op < TN_OP_COUNT && compute_dtype == TN_FLOAT32;
 }

@@ -204,7 +204,6 @@ typedef struct tn_launch_desc {
     tn_operand *operands;
     const tn_scalar *scalars;
     uint64_t rng_seed, rng_offset; /* Philox counter range taken by the caller at enqueue */
-    uint64_t sequence;             /* filled by tn_launch: position in the stream */
 } tn_launch_desc;
 
 /* Runs the op now (idle stream, small work) or queues it. Arguments are already validated against
