@@ -114,6 +114,7 @@ class HostCall {
     at::Tensor lower(const at::Tensor& tensor);
     c10::Storage host_alias(const c10::Storage& storage);
     c10::IValue lower_value(const c10::IValue& value, const c10::Argument& argument);
+    at::DataPtr take_bytes(const c10::Storage& host, size_t bytes);
     c10::Storage adopt(const c10::Storage& host);
     at::Tensor raise(const at::Tensor& host);
     c10::IValue raise_value(const c10::IValue& value);
@@ -222,20 +223,28 @@ void HostCall::lower_arguments()
     std::copy(lowered_.begin(), lowered_.end(), stack_->begin() + static_cast<ptrdiff_t>(begin_));
 }
 
-// A device storage with the bytes of `host`: the storage that it aliases, the block that it was born
-// in, or a counted copy.
+// Device memory with the bytes of `host`: the block that it was born in, or a counted copy.
+at::DataPtr HostCall::take_bytes(const c10::Storage& host, size_t bytes)
+{
+    at::DataPtr data = take_device_memory(host, device());
+    if (data)
+        return data;
+    data = allocate_on(bytes, device().index());
+    if (bytes > 0) {
+        copy_host_bytes(data.get(), host.data(), bytes);
+        bytes_copied_ += static_cast<int64_t>(bytes);
+    }
+    return data;
+}
+
+// A device storage with the bytes of `host`: the storage that it aliases, or a new one.
 c10::Storage HostCall::adopt(const c10::Storage& host)
 {
     auto& known = to_device_[host.unsafeGetStorageImpl()];
     if (known)
         return known;
     size_t bytes = host.nbytes();
-    at::DataPtr data = take_device_memory(host, device());
-    if (bytes > 0 && !data) {
-        data = allocate_on(bytes, device().index());
-        copy_host_bytes(data.get(), host.data(), bytes);
-        bytes_copied_ += static_cast<int64_t>(bytes);
-    }
+    at::DataPtr data = take_bytes(host, bytes);
     known = c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), neuron_allocator(),
                          true);
     return known;
@@ -280,13 +289,7 @@ void HostCall::write_back(const at::Tensor& original, const at::Tensor& host)
         impl->set_storage_keep_dtype(adopt(host.storage()));
     } else if (alias.data() != device_storage->data() || alias.nbytes() != device_storage->nbytes()) {
         size_t bytes = alias.nbytes();
-        at::DataPtr data = take_device_memory(alias, device());
-        if (bytes > 0 && !data) {
-            data = allocate_on(bytes, device().index());
-            copy_host_bytes(data.get(), alias.data(), bytes);
-            bytes_copied_ += static_cast<int64_t>(bytes);
-        }
-        device_storage->set_data_ptr_noswap(std::move(data));
+        device_storage->set_data_ptr_noswap(take_bytes(alias, bytes));
         device_storage->set_nbytes(bytes);
     }
     if (host.sizes() != original.sizes() || host.strides() != original.strides() ||
