@@ -159,8 +159,14 @@ c10::Storage HostCall::host_alias(const c10::Storage& storage)
 
 at::Tensor HostCall::lower(const at::Tensor& tensor)
 {
-    if (!is_neuron(tensor))
+    if (!is_neuron(tensor)) {
+        // Numbers, and lengths or indices that ops take from the host; data must be on one device.
+        TORCH_CHECK(!tensor.defined() || !device_ || tensor.dim() == 0 ||
+                        c10::isIntegralType(tensor.scalar_type(), false),
+                    schema_.name(), ": Expected all tensors to be on the same device, but found at "
+                    "least two devices, ", *device_, " and ", tensor.device(), "!");
         return tensor;
+    }
     TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided && tensor.has_storage(),
                                 schema_.name(), ": only dense neuron tensors can be used on the host, "
                                 "but got layout ", tensor.layout());

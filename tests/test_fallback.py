@@ -18,7 +18,6 @@ library.define("double_(Tensor(a!) x) -> Tensor(a!)")
 library.define("double.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
 library.define("both(Tensor x, Tensor[] others, Tensor? maybe=None) -> (Tensor, Tensor[])")
 library.define("noise(Tensor x, *, Generator? generator=None) -> Tensor")
-library.define("make(int n, *, Device? device=None) -> Tensor")
 library.define("same(Tensor(a) x) -> Tensor(a)")
 library.define("grow_list_(Tensor(a!)[] x) -> ()")
 library.define("no_host_kernel(Tensor x) -> Tensor")
@@ -40,7 +39,6 @@ library.impl("double.out", double_out, "CPU")
 library.impl("both", lambda x, others, maybe=None: (x.clone() if maybe is None else x + maybe, [o + 1 for o in others]),
              "CPU")
 library.impl("noise", lambda x, generator=None: torch.empty_like(x).uniform_(generator=generator), "CPU")
-library.impl("make", lambda n, device=None: torch.arange(n, device=device), "CPU")
 library.impl("same", lambda x: x.view(-1), "CPU")
 library.impl("grow_list_", grow_list, "CPU")
 ops = torch.ops.neuron_fallback_test
@@ -100,9 +98,7 @@ def test_a_returned_view_shares_the_storage_and_is_not_counted():
     assert torch.neuron.fallback_report() == []
 
 
-def test_factories_and_empty_results():
-    made = ops.make(3, device=NEURON)
-    assert made.device == NEURON and made.cpu().tolist() == [0, 1, 2]
+def test_empty_results():
     empty = ops.double(torch.empty(0, 3, device=NEURON))
     assert empty.device == NEURON and empty.shape == (0, 3)
 

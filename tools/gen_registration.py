@@ -69,7 +69,7 @@ def generate(overloads, groups):
         emit(op, overload, groups[overload], (names, registrations), includes)
     return "\n".join(["// Generated from core/op/ops.def and native_functions.yaml.", "#include <torch/library.h>", "",
                       *sorted(includes), "", '#include "pointwise.h"', "", "namespace neuron {", "namespace {", "",
-                      *names, "", "void register_pointwise(torch::Library& m)", "{", *registrations, "}", "",
+                      *names, "", "void register_pointwise([[maybe_unused]] torch::Library& m)", "{", *registrations, "}", "",
                       "} // namespace", "} // namespace neuron", "",
                       "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)", "{", "    neuron::register_pointwise(m);", "}", ""])
 
