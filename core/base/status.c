@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "tn/base.h"
+#include "base/status.h"
 
 static _Thread_local tn_error last_error;
 
@@ -20,6 +20,12 @@ tn_status tn_fail(tn_status status, const char *format, ...)
     last_error.status = status;
     last_error.source_line = 0;
     return status;
+}
+
+tn_status tn_fail_again(const tn_error *error)
+{
+    last_error = *error;
+    return error->status;
 }
 
 static const struct {

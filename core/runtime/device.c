@@ -79,6 +79,7 @@ static void forget_in_child(void)
     if (atomic_load(&tn_devices_open) > 0)
         atomic_store(&tn_forked, true);
     tn_pool_forget_threads();
+    tn_executor_forget_threads();
 }
 
 static int local_ranks(void)
@@ -98,6 +99,7 @@ static tn_status open_devices(int count)
     size_t limit = tn_device_memory_limit(sharers);
     for (int i = 0; i < count; i++) {
         devices[i].index = i;
+        pthread_mutex_init(&devices[i].streams_lock, NULL);
         tn_status status = tn_heap_open(&devices[i].heap, i, limit);
         if (status == TN_OK)
             status = tn_stream_create_at(&devices[i], 0, 0);
@@ -172,6 +174,7 @@ void tn_quiesce(void)
         return;
     for (int i = 0; i < tn_device_count(); i++)
         tn_device_drain(i);
+    tn_executor_quiesce();
     tn_pool_shutdown();
 }
 

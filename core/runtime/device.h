@@ -2,7 +2,9 @@
 #ifndef TN_RUNTIME_DEVICE_H
 #define TN_RUNTIME_DEVICE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "runtime/heap.h"
 #include "tn/runtime.h"
@@ -12,9 +14,9 @@ enum { TN_MAX_DEVICES = 64, TN_MAX_STREAMS = 64 }; /* per device; a uint64_t mas
 typedef struct tn_device {
     int index;
     tn_heap heap;
-    tn_spin streams_lock;
+    pthread_mutex_t streams_lock; /* making streams */
     _Atomic(int) stream_count;
-    _Atomic(uint32_t) next_reused; /* round robin once all streams are handed out */
+    uint32_t next_reused; /* round robin once all streams are handed out */
     tn_stream *_Atomic streams[TN_MAX_STREAMS];
 } tn_device;
 

@@ -95,8 +95,19 @@ tn_heap_cache *tn_heap_cache_create(void)
 
 /* ---- deferred frees ------------------------------------------------------------------------- */
 
+/* In the hostile build whoever reads freed memory reads rubbish; only when nobody may rightly do so. */
+static void poison(const tn_heap_block *block)
+{
+#ifdef TN_HOSTILE
+    if (tn_stream_is_idle(block->segment->stream))
+        memset(block->handle.data, 0xa5, block->size);
+#endif
+    (void)block;
+}
+
 static void make_free(tn_heap *heap, tn_heap_block *block)
 {
+    poison(block);
     tn_trace(TN_TRACE_FREE_COMPLETED, heap->device, block->handle.data, block->size,
              block->segment->stream);
     int pool = block->segment->pool;
@@ -246,6 +257,7 @@ tn_status tn_block_alloc(int device_index, size_t bytes, tn_stream *stream, tn_b
     tn_heap *heap = &device->heap;
     if (!stream)
         stream = device->streams[0];
+    tn_trace_prepare();
     if (bytes > heap->limit)
         return fail_out_of_memory(heap, bytes, stream);
     unsigned size_class;
@@ -273,6 +285,7 @@ void tn_block_free(tn_block *handle)
         return;
     tn_heap_block *block = block_of(handle);
     tn_heap *heap = &tn_devices[handle->device].heap;
+    tn_trace_prepare();
     tn_spin_lock(&heap->lock);
     int pool = block->segment->pool;
     __atomic_fetch_add(&handle->generation, 1, __ATOMIC_RELAXED);

@@ -127,6 +127,16 @@ static inline void tn_stat_lower(tn_memory_stat *rows, int pool, int64_t amount)
 }
 
 extern _Atomic(bool) tn_trace_on;
+
+/* Notes the source line for the rows that this thread is about to add. Before the heap's lock is taken:
+ * the hook may wait for the interpreter's lock, whose holder may be waiting for ours. */
+void tn_trace_note_line(void);
+
+static inline void tn_trace_prepare(void)
+{
+    if (atomic_load_explicit(&tn_trace_on, memory_order_relaxed))
+        tn_trace_note_line();
+}
 void tn_trace_add(int action, int device, const void *address, size_t bytes, int64_t stream_id);
 
 static inline void tn_trace(int action, int device, const void *address, size_t bytes,

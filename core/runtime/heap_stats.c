@@ -145,18 +145,23 @@ static tn_spin trace_lock;
 static tn_memory_trace_row *trace_rows;
 static size_t trace_capacity;
 static uint64_t trace_count;
+static _Thread_local uint32_t trace_line;
+
+void tn_trace_note_line(void)
+{
+    trace_line = tn_prof_source_line();
+}
 
 void tn_trace_add(int action, int device, const void *address, size_t bytes, int64_t stream_id)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    uint32_t line = tn_prof_source_line();
     tn_spin_lock(&trace_lock);
     if (trace_capacity > 0)
         trace_rows[trace_count++ % trace_capacity] =
             (tn_memory_trace_row){.action = (unsigned)action,
                                   .device = device,
-                                  .source_line = line,
+                                  .source_line = trace_line,
                                   .address = (uint64_t)(uintptr_t)address,
                                   .bytes = bytes,
                                   .stream_id = (uint64_t)stream_id,
