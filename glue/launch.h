@@ -34,6 +34,11 @@ inline tn_scalar to_scalar(const c10::Scalar& value)
     return scalar;
 }
 
+inline tn_scalar to_scalar(const tn_scalar& value)
+{
+    return value;
+}
+
 inline tn_scalar to_scalar(double value)
 {
     tn_scalar scalar{};
