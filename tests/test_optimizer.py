@@ -26,10 +26,10 @@ def train(make, dtype, device, fused, steps=4):
 
 
 RULES = {
-    "adamw": lambda p, fused: torch.optim.AdamW(p, lr=0.1, fused=fused),
-    "adamw_amsgrad": lambda p, fused: torch.optim.AdamW(p, lr=0.1, amsgrad=True, weight_decay=0.3, fused=fused),
-    "adam": lambda p, fused: torch.optim.Adam(p, lr=0.1, weight_decay=0.1, fused=fused),
-    "adam_maximize": lambda p, fused: torch.optim.Adam(p, lr=0.1, maximize=True, betas=(0.5, 0.9), fused=fused),
+    "adamw": lambda p, fused: torch.optim.AdamW(p, lr=0.1, eps=1e-2, fused=fused),
+    "adamw_amsgrad": lambda p, fused: torch.optim.AdamW(p, lr=0.1, eps=1e-2, amsgrad=True, weight_decay=0.3, fused=fused),
+    "adam": lambda p, fused: torch.optim.Adam(p, lr=0.1, eps=1e-2, weight_decay=0.1, fused=fused),
+    "adam_maximize": lambda p, fused: torch.optim.Adam(p, lr=0.1, eps=1e-2, maximize=True, betas=(0.5, 0.9), fused=fused),
     "sgd": lambda p, fused: torch.optim.SGD(p, lr=0.1, fused=fused),
     "sgd_momentum": lambda p, fused: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.1, fused=fused),
     "sgd_nesterov": lambda p, fused: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True, fused=fused),
@@ -56,7 +56,7 @@ def test_tensor_rate_and_layouts():
     results = []
     for device in ("cpu", NEURON):
         param = torch.nn.Parameter(weights[0].clone().to(device))
-        optimizer = torch.optim.AdamW([param], lr=torch.tensor(0.05), fused=True)
+        optimizer = torch.optim.AdamW([param], lr=torch.tensor(0.05), fused=device is NEURON)
         param.grad = weights[1].t().contiguous().t().to(device)
         optimizer.step()
         results.append(param.detach().cpu())
