@@ -1,6 +1,6 @@
-/* Unit tests in C. A test file defines cases with TN_CASE and ends with TN_CASES_END; each prints nothing
- * unless it fails. A failed check does not stop its case; the process exits with 1 at the end. An
- * argument on the command line runs the case of that name only. */
+/* Unit tests in C. A test file defines cases with TN_CASE and ends with TN_CASES_END; each prints
+ * nothing unless it fails. A failed check does not stop its case; the process exits with 1 at the
+ * end. An argument on the command line runs the case of that name only. */
 #ifndef TN_BASE_CHECK_H
 #define TN_BASE_CHECK_H
 

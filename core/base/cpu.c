@@ -39,7 +39,7 @@ static void count_cores(void)
     }
     cpu.logical_cores = CPU_COUNT(&mask);
     for (int i = 0; i < CPU_SETSIZE; i++) {
-        if (!CPU_ISSET(i, &mask))
+        if (!CPU_ISSET((size_t)i, &mask))
             continue;
         int package = read_topology(i, "physical_package_id"), core = read_topology(i, "core_id");
         bool fresh = true;

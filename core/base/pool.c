@@ -1,15 +1,17 @@
 /* The thread pool. It owns the workers and the one job that may be running.
  *
- * A job is a range cut into chunks that the caller and the workers claim by fetch-add on `next`. The
- * gate says who may touch it: (epoch << 32) | open | active. A worker joins by a compare-and-swap that
- * raises `active` while the job is open; the caller, out of chunks, closes the job and waits for
- * active == 0. So a worker that wakes late finds a closed gate and never sees a dead job's context.
+ * A job is a range cut into chunks that the caller and the workers claim by fetch-add on `next`.
+ * The gate says who may touch it: (epoch << 32) | open | active. A worker joins by a
+ * compare-and-swap that raises `active` while the job is open; the caller, out of chunks, closes
+ * the job and waits for active == 0. So a worker that wakes late finds a closed gate and never sees
+ * a dead job's context.
  *
- * Waking a sleeper costs its waker tens of microseconds. So when workers sleep the caller first runs one
- * grain alone, and wakes as many as the rest of the work, judged by that grain, is worth.
+ * Waking a sleeper costs its waker tens of microseconds. So when workers sleep the caller first
+ * runs one grain alone, and wakes as many as the rest of the work, judged by that grain, is worth.
  *
- * Parking is Dekker's: a worker announces itself in `parked`, then looks at the gate again before it
- * sleeps; the caller opens the gate, then looks at `parked`. Both sides are sequentially consistent. */
+ * Parking is Dekker's: a worker announces itself in `parked`, then looks at the gate again before
+ * it sleeps; the caller opens the gate, then looks at `parked`. Both sides are sequentially
+ * consistent. */
 #include <limits.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Threads of the core: named, with every signal blocked, so that signals stay with the host's threads. */
+/* Threads of the core: named, with every signal blocked, so that signals stay with the host's
+ * threads. */
 #ifndef TN_BASE_THREAD_H
 #define TN_BASE_THREAD_H
 

@@ -25,7 +25,8 @@ static const struct {
 
 enum { ISA_COUNT = sizeof isas / sizeof *isas };
 
-/* In ascending order; a name that TN_ISA may hold and this build or CPU lacks means the best lower. */
+/* In ascending order; a name that TN_ISA may hold and this build or CPU lacks means the best
+ * lower. */
 static const char *const known[] = {"baseline", "avx2", "avx512", "amx"};
 
 static int best_isa(void)

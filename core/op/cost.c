@@ -53,8 +53,8 @@ static uint64_t numel(const tn_operand *operand)
     return count;
 }
 
-/* Multiply-adds of a (batched) matrix product without knowing which operand is which: with an output
- * of MN elements and factors of MK and KN the root of the product of the three is MNK. */
+/* Multiply-adds of a (batched) matrix product without knowing which operand is which: with an
+ * output of MN elements and factors of MK and KN the root of the product of the three is MNK. */
 static uint64_t matmul_flops(const tn_launch_desc *launch, uint64_t outputs)
 {
     uint64_t largest[2] = {0, 0}, batch = 1;

@@ -1,8 +1,8 @@
 /* The time model of one eager op on the selected chip: a table of constants, and one formula.
  *
- * Each constant says where it comes from: "published" is printed in the vendor's public documents for
- * one core or for a chip of eight; "derived" is arithmetic on published figures; "assumption" has no
- * source and may be edited. */
+ * Each constant says where it comes from: "published" is printed in the vendor's public documents
+ * for one core or for a chip of eight; "derived" is arithmetic on published figures; "assumption"
+ * has no source and may be edited. */
 #include "prof/prof.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* What the runtime asks of the profiler: the source line of this thread, a place in the event ring, the
- * model of the target. */
+/* What the runtime asks of the profiler: the source line of this thread, a place in the event ring,
+ * the model of the target. */
 #ifndef TN_PROF_PROF_H
 #define TN_PROF_PROF_H
 
@@ -34,7 +34,8 @@ typedef struct tn_model {
 /* The one that NEURON_PLATFORM_TARGET_OVERRIDE names; trn2 by default. */
 const tn_model *tn_model_get(void);
 
-/* Time of one op that reads and writes HBM: movement and arithmetic overlap, the longer one counts. */
+/* Time of one op that reads and writes HBM: movement and arithmetic overlap, the longer one
+ * counts. */
 int64_t tn_model_ns(const tn_model *model, tn_engine engine, uint64_t bytes, uint64_t flops,
                     unsigned dtype);
 

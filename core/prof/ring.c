@@ -1,9 +1,9 @@
 /* The event ring: a fixed power of two of one-cache-line slots, many writers, any reader.
  *
  * A writer takes a running index by fetch-add and claims the slot by exchanging its stamp for BUSY;
- * finding BUSY there (a writer that slept for a whole lap) it drops its own event. The stamp becomes
- * index + 1 when the slot is complete. Readers check the stamp before and after copying. All words are
- * atomic, so a torn read is detected, never undefined. */
+ * finding BUSY there (a writer that slept for a whole lap) it drops its own event. The stamp
+ * becomes index + 1 when the slot is complete. Readers check the stamp before and after copying.
+ * All words are atomic, so a torn read is detected, never undefined. */
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -94,7 +94,8 @@ static tn_status open_devices(int count)
     tn_device *devices = tn_calloc((size_t)count, sizeof *devices);
     if (!devices)
         return tn_fail(TN_ERROR_OUT_OF_MEMORY, "out of host memory for %d devices", count);
-    /* A rank of several uses one device; a process that owns several shares the host with itself. */
+    /* A rank of several uses one device; a process that owns several shares the host with
+     * itself. */
     int sharers = local_ranks() > count ? local_ranks() : count;
     size_t limit = tn_device_memory_limit(sharers);
     for (int i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
-/* Events: marks in streams. An event is the latest (stream, position) it was recorded at, and is complete
- * when the stream has completed that position; so waiting for it needs nothing but the streams. Only an
- * event that measures time also travels through the queue, to read the clock when its turn comes. */
+/* Events: marks in streams. An event is the latest (stream, position) it was recorded at, and is
+ * complete when the stream has completed that position; so waiting for it needs nothing but the
+ * streams. Only an event that measures time also travels through the queue, to read the clock when
+ * its turn comes. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "runtime/stream.h"

@@ -1,5 +1,5 @@
-/* Executors: the threads that run streams nobody else runs. They start when the first stream is submitted
- * and park when there is nothing to do.
+/* Executors: the threads that run streams nobody else runs. They start when the first stream is
+ * submitted and park when there is nothing to do.
  *
  * `ready` lists submitted streams, high priority (small numbers) first. There are never more ready
  * streams than idle executors unless MAX_EXECUTORS are busy, so slow streams overlap. */

@@ -1,5 +1,5 @@
-/* Allocation and freeing of blocks: the fast paths, deferred frees, and what happens when memory runs
- * out. The structure is described in heap.h. */
+/* Allocation and freeing of blocks: the fast paths, deferred frees, and what happens when memory
+ * runs out. The structure is described in heap.h. */
 #include "runtime/heap.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "runtime/device.h"
 #include "runtime/stream.h"
 
-/* A freed block that other streams may still use: it is reusable when each has reached `position`. */
+/* A freed block that other streams may still use: it is reusable when each has reached
+ * `position`. */
 struct tn_heap_pending {
     tn_heap_pending *next;
     tn_heap_block *block;
@@ -95,7 +96,8 @@ tn_heap_cache *tn_heap_cache_create(void)
 
 /* ---- deferred frees ------------------------------------------------------------------------- */
 
-/* In the hostile build whoever reads freed memory reads rubbish; only when nobody may rightly do so. */
+/* In the hostile build whoever reads freed memory reads rubbish; only when nobody may rightly do
+ * so. */
 static void poison(const tn_heap_block *block)
 {
 #ifdef TN_HOSTILE
@@ -140,18 +142,27 @@ static void reclaim(tn_heap *heap)
     }
 }
 
-/* Puts the block behind the current positions of the streams that used it. */
-static bool defer(tn_heap *heap, tn_heap_block *block)
+/* The recorded streams that have work queued now; any of it may use the block. */
+static uint64_t busy_users(const tn_heap *heap, const tn_heap_block *block)
 {
-    const tn_device *device = &tn_devices[heap->device];
-    uint64_t mask = block->recorded_streams;
+    uint64_t busy = 0;
+    for (uint64_t mask = block->recorded_streams; mask; mask &= mask - 1)
+        if (!tn_stream_is_idle(tn_devices[heap->device].streams[__builtin_ctzll(mask)]))
+            busy |= mask & -mask;
+    return busy;
+}
+
+/* Puts the block behind the current positions of the streams in `busy`; false without host
+ * memory. */
+static bool defer(tn_heap *heap, tn_heap_block *block, uint64_t busy)
+{
     tn_heap_pending *entry =
-        tn_malloc(sizeof *entry + (size_t)__builtin_popcountll(mask) * sizeof entry->waits[0]);
+        tn_malloc(sizeof *entry + (size_t)__builtin_popcountll(busy) * sizeof entry->waits[0]);
     if (!entry)
         return false;
     entry->count = 0;
-    for (; mask; mask &= mask - 1) {
-        tn_stream *stream = device->streams[__builtin_ctzll(mask)];
+    for (uint64_t mask = busy; mask; mask &= mask - 1) {
+        tn_stream *stream = tn_devices[heap->device].streams[__builtin_ctzll(mask)];
         entry->waits[entry->count].stream = stream;
         entry->waits[entry->count++].position = tn_stream_position(stream);
     }
@@ -161,6 +172,22 @@ static bool defer(tn_heap *heap, tn_heap_block *block)
     entry->next = heap->pending;
     heap->pending = entry;
     return true;
+}
+
+/* With the lock held. Without host memory to remember the users, the host waits for them. */
+static void free_after_users(tn_heap *heap, tn_heap_block *block)
+{
+    uint64_t busy = busy_users(heap, block);
+    if (busy && defer(heap, block, busy))
+        return;
+    if (busy) {
+        block->state = TN_STATE_PENDING;
+        tn_spin_unlock(&heap->lock);
+        tn_device_drain(heap->device);
+        tn_spin_lock(&heap->lock);
+    }
+    block->recorded_streams = 0;
+    make_free(heap, block);
 }
 
 /* ---- the fast paths ------------------------------------------------------------------------- */
@@ -174,6 +201,9 @@ static tn_block *hand_out(tn_heap *heap, tn_heap_block *block, size_t requested,
     block->state = TN_STATE_ACTIVE;
     block->quick_class = (uint16_t)(block->size == class_size ? size_class : TN_QUICK_CLASSES);
     block->handle.bytes = requested;
+    block->oversize = tn_heap_is_oversize(block->size);
+    if (block->oversize)
+        tn_stat_count(&stats->oversize_allocations, 1);
     __atomic_fetch_add(&block->handle.generation, 1, __ATOMIC_RELAXED);
     tn_stat_raise(stats->allocation, pool, 1);
     tn_stat_raise(stats->active, pool, 1);
@@ -228,8 +258,8 @@ static tn_status fail_out_of_memory(tn_heap *heap, size_t bytes, tn_stream *stre
     return tn_fail(
         TN_ERROR_OUT_OF_MEMORY,
         "NEURON out of memory. Tried to allocate %s. neuron:%d has a capacity of %s, of which %s "
-        "may still be reserved. %s is allocated by tensors, %s is reserved but unallocated (largest "
-        "free block %s), and the peak of allocated memory was %s.",
+        "may still be reserved. %s is allocated by tensors, %s is reserved but unallocated "
+        "(largest free block %s), and the peak of allocated memory was %s.",
         human(bytes, text[0]), heap->device, human(allowed, text[1]),
         human(allowed > reserved ? allowed - reserved : 0, text[2]), human(allocated, text[3]),
         human(reserved - allocated, text[4]), human(largest, text[5]), human(peak, text[6]));
@@ -293,12 +323,14 @@ void tn_block_free(tn_block *handle)
     tn_stat_lower(heap->stats.allocated_bytes, pool, (int64_t)block->size);
     tn_stat_lower(heap->stats.requested_bytes, pool, (int64_t)handle->bytes);
     heap->stats.num_tensor_frees++;
+    if (block->oversize)
+        tn_stat_count(&heap->stats.oversize_allocations, -1);
     tn_trace(TN_TRACE_FREE_REQUESTED, heap->device, handle->data, block->size,
              block->segment->stream);
     if (!block->recorded_streams)
         make_free(heap, block);
-    else if (!defer(heap, block))
-        block->state = TN_STATE_PENDING; /* no host memory to remember it: lost, but never unsafe */
+    else
+        free_after_users(heap, block);
     tn_spin_unlock(&heap->lock);
 }
 

@@ -1,18 +1,19 @@
-/* The memory of one device: a sparse memfd mapped once, carved into segments of whole slabs, segments
- * carved into blocks.
+/* The memory of one device: a sparse memfd mapped once, carved into segments of whole slabs,
+ * segments carved into blocks.
  *
  *     slab     2 MiB-aligned piece of the address space; `slabs` says whose it is
  *     segment  consecutive slabs taken for one stream and one pool (small blocks or large ones)
- *     block    what one storage owns, or a free piece; the blocks of a segment are linked in address
- *              order and cover it
+ *     block    what one storage owns, or a free piece; the blocks of a segment are linked in
+ *              address order and cover it
  *
- * A free block of a class size below 16 MiB rests unmerged on its stream's quick list of that class: the
- * usual alloc/free pair costs a push and a pop. When a quick list and the bins cannot serve a request
- * the stream's quick lists are merged into the bins, and only then does the heap grow.
+ * A free block of a class size below 16 MiB rests unmerged on its stream's quick list of that
+ * class: the usual alloc/free pair costs a push and a pop. When a quick list and the bins cannot
+ * serve a request the stream's quick lists are merged into the bins, and only then does the heap
+ * grow.
  *
- * Reuse is ordered by the stream: a block freed while launches that use it are still queued is handed
- * out again only to launches queued behind them. Memory goes back to the system (a hole punched) only
- * from streams that are idle.
+ * Reuse is ordered by the stream: a block freed while launches that use it are still queued is
+ * handed out again only to launches queued behind them. Memory goes back to the system (a hole
+ * punched) only from streams that are idle.
  *
  * One lock per heap guards everything here. It is not held while waiting for a stream. */
 #ifndef TN_RUNTIME_HEAP_H
@@ -52,6 +53,7 @@ struct tn_heap_block {
     uint64_t recorded_streams;            /* mask by stream id */
     uint16_t quick_class;                 /* TN_QUICK_CLASSES: none */
     uint8_t state;
+    bool oversize; /* counted so when it was handed out */
 };
 
 struct tn_segment {
@@ -61,6 +63,7 @@ struct tn_segment {
     tn_heap_block *first;
     tn_segment *prev, *next;
     uint8_t pool;           /* TN_POOL_SMALL or TN_POOL_LARGE */
+    bool oversize;
     tn_heap_block **starts; /* small pool: block that starts at each unit */
 };
 
@@ -118,6 +121,14 @@ static inline void tn_stat_raise(tn_memory_stat *rows, int pool, int64_t amount)
     }
 }
 
+/* Blocks and segments from max_split_size on; never split. */
+static inline bool tn_heap_is_oversize(size_t bytes)
+{
+    return tn_heap_config.max_split_size && bytes >= tn_heap_config.max_split_size;
+}
+
+void tn_stat_count(tn_memory_stat *stat, int64_t change); /* of a metric without pools */
+
 static inline void tn_stat_lower(tn_memory_stat *rows, int pool, int64_t amount)
 {
     rows[TN_POOL_ALL].current -= amount;
@@ -128,8 +139,8 @@ static inline void tn_stat_lower(tn_memory_stat *rows, int pool, int64_t amount)
 
 extern _Atomic(bool) tn_trace_on;
 
-/* Notes the source line for the rows that this thread is about to add. Before the heap's lock is taken:
- * the hook may wait for the interpreter's lock, whose holder may be waiting for ours. */
+/* Notes the source line for the rows that this thread is about to add. Before the heap's lock is
+ * taken: the hook may wait for the interpreter's lock, whose holder may be waiting for ours. */
 void tn_trace_note_line(void);
 
 static inline void tn_trace_prepare(void)

@@ -9,15 +9,18 @@
 
 enum { METRICS = 9 };
 
-/* The per-pool metrics are the first fields of tn_memory_stats, all of one type. */
-static tn_memory_stat *metric(tn_memory_stats *stats, int index)
-{
-    return &stats->allocation[0] + index * TN_POOL_COUNT;
-}
-
+/* reset() walks the per-pool metrics as one array: the first fields, all of one type. */
 _Static_assert(offsetof(tn_memory_stats, num_alloc_retries) ==
                    sizeof(tn_memory_stat) * METRICS * TN_POOL_COUNT,
                "per-pool metrics come first");
+
+void tn_stat_count(tn_memory_stat *stat, int64_t change)
+{
+    stat->current += change;
+    stat->allocated += change > 0 ? change : 0;
+    stat->freed -= change < 0 ? change : 0;
+    stat->peak = stat->current > stat->peak ? stat->current : stat->peak;
+}
 
 tn_status tn_memory_get_stats(int device_index, tn_memory_stats *out_stats)
 {
@@ -32,6 +35,14 @@ tn_status tn_memory_get_stats(int device_index, tn_memory_stats *out_stats)
     return TN_OK;
 }
 
+static void reset_stat(tn_memory_stat *stat, bool peak)
+{
+    if (peak)
+        stat->peak = stat->current;
+    else
+        stat->allocated = stat->freed = 0;
+}
+
 static void reset(int device_index, bool peak)
 {
     tn_device *device;
@@ -39,13 +50,10 @@ static void reset(int device_index, bool peak)
         return;
     tn_heap *heap = &device->heap;
     tn_spin_lock(&heap->lock);
-    for (int i = 0; i < METRICS * TN_POOL_COUNT; i++) {
-        tn_memory_stat *stat = metric(&heap->stats, 0) + i;
-        if (peak)
-            stat->peak = stat->current;
-        else
-            stat->allocated = stat->freed = 0;
-    }
+    for (int i = 0; i < METRICS * TN_POOL_COUNT; i++)
+        reset_stat(&heap->stats.allocation[0] + i, peak);
+    reset_stat(&heap->stats.oversize_allocations, peak);
+    reset_stat(&heap->stats.oversize_segments, peak);
     if (!peak)
         heap->stats.num_alloc_retries = heap->stats.num_ooms =
             heap->stats.num_sync_all_streams = heap->stats.num_device_alloc =

@@ -1,8 +1,8 @@
 /* tn_launch: runs an op at once on the calling thread, or queues it.
  *
- * At once: the stream is idle and the op is estimated to take less than a wake-up of an executor. The
- * path costs two short critical sections of the stream's lock, two readings of the clock and one record
- * in the event ring. */
+ * At once: the stream is idle and the op is estimated to take less than a wake-up of an executor.
+ * The path costs two short critical sections of the stream's lock, two readings of the clock and
+ * one record in the event ring. */
 #include "base/clock.h"
 #include "kernel/kernel.h"
 #include "prof/prof.h"
@@ -11,8 +11,8 @@
 /* About what it takes to wake a sleeping thread. */
 enum { INLINE_LIMIT_NS = 50000 };
 
-/* Fills in data pointers and generations. The bytes behind a pointer stay right however long the launch
- * is queued: a freed block is handed out only to launches queued behind this one. */
+/* Fills in data pointers and generations. The bytes behind a pointer stay right however long the
+ * launch is queued: a freed block is handed out only to launches queued behind this one. */
 static void resolve(const tn_launch_desc *launch)
 {
     for (int i = 0; i < launch->num_operands; i++) {

@@ -17,7 +17,8 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-/* Finds room for `bytes` (aligned) at the tail, skipping the ring's end if the record would wrap. */
+/* Finds room for `bytes` (aligned) at the tail, skipping the ring's end if the record would
+ * wrap. */
 static tn_push reserve(tn_queue *queue, size_t bytes, tn_record **out_record)
 {
     if (bytes > RING_BYTES)

@@ -1,5 +1,5 @@
-/* The queue of one stream: a byte ring of records, each contiguous in memory and never moved, so that a
- * record may point into itself. Pushing needs the stream's lock, popping its token. */
+/* The queue of one stream: a byte ring of records, each contiguous in memory and never moved, so
+ * that a record may point into itself. Pushing needs the stream's lock, popping its token. */
 #ifndef TN_RUNTIME_QUEUE_H
 #define TN_RUNTIME_QUEUE_H
 

@@ -79,9 +79,9 @@ static void complete_and_unlock(tn_stream *stream, uint64_t position)
     }
 }
 
-/* Parks the stream, whose token the caller holds, until `source` has completed `position`; false if it
- * has already. The token is given away before the stream is linked, because from then on the source may
- * let it go; until then `parked` keeps everybody else off. */
+/* Parks the stream, whose token the caller holds, until `source` has completed `position`; false if
+ * it has already. The token is given away before the stream is linked, because from then on the
+ * source may let it go; until then `parked` keeps everybody else off. */
 static bool park(tn_stream *stream, tn_stream *source, uint64_t position)
 {
     tn_spin_lock(&stream->lock);
@@ -135,8 +135,8 @@ static bool run_record(tn_stream *stream, const tn_record *record)
     return true;
 }
 
-/* With the lock held and something queued. A launch that would outlast the deadline is not begun: a host
- * thread that waits must come back in time. */
+/* With the lock held and something queued. A launch that would outlast the deadline is not begun: a
+ * host thread that waits must come back in time. */
 bool tn_stream_may_run_until(tn_stream *stream, int64_t deadline_ns)
 {
     if (deadline_ns == TN_RUN_SHARING)

@@ -1,5 +1,5 @@
-/* Segments, bins and quick lists: where free memory rests and how it is split, merged, taken from the
- * system and given back. Every function runs under the heap's lock. */
+/* Segments, bins and quick lists: where free memory rests and how it is split, merged, taken from
+ * the system and given back. Every function runs under the heap's lock. */
 #include <fcntl.h>
 #include <stdlib.h>
 
@@ -198,12 +198,11 @@ static size_t large_segment_bytes(void)
  * size, so that big pieces stay whole. */
 static bool may_serve(const tn_heap_block *block, size_t size)
 {
-    size_t unsplittable = tn_heap_config.max_split_size;
     if (block->size < size)
         return false;
-    if (!unsplittable || block->size < unsplittable)
+    if (!tn_heap_is_oversize(block->size))
         return true;
-    return size >= unsplittable && block->size < size + large_segment_bytes();
+    return tn_heap_is_oversize(size) && block->size < size + large_segment_bytes();
 }
 
 static tn_heap_block *find_in_bin(tn_heap_block *block, size_t size)
@@ -238,13 +237,12 @@ static size_t unit_of(int pool)
     return pool == TN_POOL_SMALL ? TN_UNIT_BYTES : TN_LARGE_UNIT_BYTES;
 }
 
-/* Cuts `block` (in no list) down to `size`; the rest becomes a free block. Without a slot for the rest
- * the block stays whole. */
+/* Cuts `block` (in no list) down to `size`; the rest becomes a free block. Without a slot for the
+ * rest the block stays whole. */
 static void split(tn_heap *heap, tn_heap_block *block, size_t size)
 {
-    size_t rest_bytes = block->size - size, unsplittable = tn_heap_config.max_split_size;
-    if (rest_bytes < unit_of(block->segment->pool) ||
-        (unsplittable && block->size >= unsplittable))
+    size_t rest_bytes = block->size - size;
+    if (rest_bytes < unit_of(block->segment->pool) || tn_heap_is_oversize(block->size))
         return;
     tn_heap_block *rest = take_slot(heap);
     if (!rest)
@@ -347,6 +345,9 @@ tn_heap_block *tn_segment_grow(tn_heap *heap, tn_stream *stream, size_t size, in
     heap->stats.num_device_alloc++;
     tn_stat_raise(heap->stats.segment, pool, 1);
     tn_stat_raise(heap->stats.reserved_bytes, pool, (int64_t)bytes);
+    segment->oversize = tn_heap_is_oversize(bytes);
+    if (segment->oversize)
+        tn_stat_count(&heap->stats.oversize_segments, 1);
     tn_trace(TN_TRACE_SEGMENT_ALLOC, heap->device, segment->base, bytes, stream);
     tn_heap_block *block = segment->first;
     split(heap, block, size);
@@ -371,6 +372,8 @@ static void release_segment(tn_heap *heap, tn_segment *segment)
     if (segment->next)
         segment->next->prev = segment->prev;
     heap->stats.num_device_free++;
+    if (segment->oversize)
+        tn_stat_count(&heap->stats.oversize_segments, -1);
     tn_stat_lower(heap->stats.segment, segment->pool, 1);
     tn_stat_lower(heap->stats.reserved_bytes, segment->pool, (int64_t)segment->bytes);
     tn_trace(TN_TRACE_SEGMENT_FREE, heap->device, segment->base, segment->bytes, segment->stream);

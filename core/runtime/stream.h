@@ -1,14 +1,15 @@
 /* Streams: in-order queues of launches, fed from any thread.
  *
- * Running a stream is a token (`running`): the caller of tn_launch, an executor or a waiting host thread
- * holds it, so one stream never runs twice and two streams run independently.
+ * Running a stream is a token (`running`): the caller of tn_launch, an executor or a waiting host
+ * thread holds it, so one stream never runs twice and two streams run independently.
  *
- * Invariant, whenever `lock` is free: a queue that is not empty has someone who will run it: a token
- * holder, an executor that was asked (`scheduled`), or the stream whose progress it awaits (`parked`).
+ * Invariant, whenever `lock` is free: a queue that is not empty has someone who will run it: a
+ * token holder, an executor that was asked (`scheduled`), or the stream whose progress it awaits
+ * (`parked`).
  *
- * `lock` guards every field below it and is held for a few dozen instructions (longest: the copy of a
- * launch into the queue). No other stream's lock is taken inside. Lock order: heap or event, stream,
- * executors. */
+ * `lock` guards every field below it and is held for a few dozen instructions (longest: the copy of
+ * a launch into the queue). No other stream's lock is taken inside. Lock order: heap or event,
+ * stream, executors. */
 #ifndef TN_RUNTIME_STREAM_H
 #define TN_RUNTIME_STREAM_H
 
@@ -66,11 +67,12 @@ static inline bool tn_stream_is_free(const tn_stream *stream)
 
 /* ---- stream.c ---- */
 
-/* Waits until every stream has completed what is queued on it now; errors stay with their stream. */
+/* Waits until every stream has completed what is queued on it now; errors stay with their
+ * stream. */
 void tn_device_drain(int device);
 
-/* Waits until `position` has completed, running the stream if nobody does. deadline_ns: CLOCK_MONOTONIC,
- * negative = none. TN_OK or TN_TIMEOUT. */
+/* Waits until `position` has completed, running the stream if nobody does. deadline_ns:
+ * CLOCK_MONOTONIC, negative = none. TN_OK or TN_TIMEOUT. */
 tn_status tn_stream_wait_for(tn_stream *stream, uint64_t position, int64_t deadline_ns);
 
 /* Moves the pending fault, if any, to this thread's tn_last_error. */
@@ -89,17 +91,19 @@ tn_status tn_stream_push_wait(tn_stream *stream, tn_stream *source, uint64_t pos
 
 enum { TN_RUN_FOREVER = -1, TN_RUN_SHARING = -2 }; /* an executor's: until others need it more */
 
-/* Runs records until the queue is empty, the stream parks, `position` has completed or `deadline_ns`
- * passes (in the last two cases an executor takes over the rest). The caller holds the token and loses
- * it. deadline_ns: CLOCK_MONOTONIC, or one of the above. */
+/* Runs records until the queue is empty, the stream parks, `position` has completed or
+ * `deadline_ns` passes (in the last two cases an executor takes over the rest). The caller holds
+ * the token and loses it. deadline_ns: CLOCK_MONOTONIC, or one of the above. */
 void tn_stream_run(tn_stream *stream, uint64_t position, int64_t deadline_ns);
 
 bool tn_stream_may_run_until(tn_stream *stream, int64_t deadline_ns);
 
-/* Completes `position` and gives the token back; runs briefly what others queued in the meantime. */
+/* Completes `position` and gives the token back; runs briefly what others queued in the
+ * meantime. */
 void tn_stream_finish_inline(tn_stream *stream, uint64_t position);
 
-/* With the lock held, after a push: true if the caller must call tn_executor_submit after unlocking. */
+/* With the lock held, after a push: true if the caller must call tn_executor_submit after
+ * unlocking. */
 bool tn_stream_needs_executor(tn_stream *stream);
 
 /* ---- launch.c ---- */

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/thread.h"
@@ -44,7 +45,8 @@ static tn_status add_on(tn_stream *stream, tn_block *a, tn_block *b)
     return tn_launch(&launch);
 }
 
-/* Host writes are ordered after nothing on the stream: only for blocks of a stream with nothing queued. */
+/* Host writes are ordered after nothing on the stream: only for blocks of a stream with nothing
+ * queued. */
 static tn_block *floats(int64_t count, float value, tn_stream *stream)
 {
     tn_block *block;
@@ -231,6 +233,76 @@ TN_CASE(blocking_launches)
     TN_CHECK(tn_now_ns() - start >= 10 * ms && tn_stream_query(stream));
     TN_CHECK_INT(sleep_on(stream, -1), TN_ERROR_VALUE);
     tn_set_launch_blocking(false);
+}
+
+TN_CASE(without_host_memory_for_a_queue)
+{
+    tn_stream *stream = new_stream(), *other = new_stream();
+    tn_event *event;
+    TN_CHECK_OK(tn_event_create(0, false, &event));
+    tn_alloc_fail_at(1);
+    int64_t start = tn_now_ns();
+    TN_CHECK_OK(sleep_on(stream, 5)); /* no queue: the caller runs it */
+    TN_CHECK(tn_now_ns() - start >= 5 * ms);
+    TN_CHECK_OK(sleep_on(stream, 10));
+    TN_CHECK_OK(tn_event_record(event, stream));
+    tn_alloc_fail_at(1);
+    TN_CHECK_OK(tn_stream_wait_event(other, event)); /* the host waits instead */
+    TN_CHECK(tn_event_query(event));
+    tn_event *none;
+    tn_alloc_fail_at(1);
+    TN_CHECK_INT(tn_event_create(0, false, &none), TN_ERROR_OUT_OF_MEMORY);
+    tn_alloc_fail_at(0);
+    tn_event_destroy(event);
+}
+
+TN_CASE(events_move_between_streams)
+{
+    tn_stream *slow = new_stream(), *fast = new_stream(), *waiting = new_stream();
+    tn_event *event;
+    TN_CHECK_OK(tn_event_create(0, false, &event));
+    TN_CHECK_OK(sleep_on(slow, 20));
+    TN_CHECK_OK(tn_event_record(event, slow));
+    TN_CHECK_OK(tn_stream_wait_event(waiting, event));
+    TN_CHECK_OK(tn_event_record(event, fast)); /* idle: complete, but not what was waited for */
+    TN_CHECK(tn_event_query(event));
+    TN_CHECK(!tn_stream_query(waiting) && !tn_stream_query(slow));
+    TN_CHECK_OK(tn_stream_wait(waiting, -1));
+    TN_CHECK(tn_stream_query(slow));
+    tn_event_destroy(event);
+}
+
+TN_CASE(launches_too_large_for_the_queue)
+{
+    enum { OPERANDS = 12000 };
+    static tn_operand operands[OPERANDS];
+    static const int64_t size = 4;
+    tn_stream *stream = default_stream();
+    tn_block *block = floats(4, 1, stream);
+    tn_scalar cycles = {.i = 1400, .kind = TN_SCALAR_INT};
+    for (int i = 0; i < OPERANDS; i++)
+        operands[i] = operand_of(block, &size);
+    TN_CHECK_OK(sleep_on(stream, 5));
+    tn_launch_desc launch = {.op = TN_OP_sleep, .num_operands = OPERANDS, .operands = operands,
+                             .stream = stream, .scalars = &cycles, .num_scalars = 1,
+                             .compute_dtype = TN_DTYPE_NONE};
+    TN_CHECK_OK(tn_launch(&launch));
+    TN_CHECK(tn_stream_query(stream));
+    tn_block_free(block);
+}
+
+TN_CASE(more_slow_streams_than_executors)
+{
+    enum { STREAMS = 20 };
+    tn_stream *streams[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        streams[i] = new_stream();
+        for (int k = 0; k < 3; k++)
+            TN_CHECK_OK(sleep_on(streams[i], 1));
+    }
+    for (int i = 0; i < STREAMS; i++)
+        TN_CHECK_OK(tn_stream_wait(streams[i], -1));
+    TN_CHECK_OK(tn_device_wait(0, -1));
 }
 
 /* ---- many threads --------------------------------------------------------------------------- */

@@ -23,8 +23,8 @@ typedef struct tn_prof_record {
     uint32_t thread_id;      /* of the thread that ran it */
 } tn_prof_record;
 
-/* Records since `first` (a running index), oldest first; *out_next is the index to ask for next. Rows
- * overwritten in the meantime are skipped and counted in *out_dropped. */
+/* Records since `first` (a running index), oldest first; *out_next is the index to ask for next.
+ * Rows overwritten in the meantime are skipped and counted in *out_dropped. */
 TN_API size_t tn_prof_read(uint64_t first, tn_prof_record *rows, size_t capacity,
                            uint64_t *out_next, uint64_t *out_dropped);
 TN_API uint64_t tn_prof_position(void);

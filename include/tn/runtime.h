@@ -1,8 +1,8 @@
 /* The runtime: devices, memory blocks, streams, events and the one call that runs an operator.
  *
- * Words (docs/glossary.md): a *device* is one software NeuronCore; a *slab* is a 2 MiB-aligned piece
- * of its address space; a *block* is what one tensor storage owns; a *stream* is an in-order queue of
- * launches; a *launch* is one operator applied to operands.
+ * Words (docs/glossary.md): a *device* is one software NeuronCore; a *slab* is a 2 MiB-aligned
+ * piece of its address space; a *block* is what one tensor storage owns; a *stream* is an in-order
+ * queue of launches; a *launch* is one operator applied to operands.
  *
  * Threads: every function may be called from any thread. None takes the Python GIL. Functions that
  * can wait say so and take a timeout. */
@@ -102,7 +102,8 @@ TN_API tn_status tn_memory_get_stats(int device, tn_memory_stats *out_stats);
 TN_API void tn_memory_reset_peak(int device);
 TN_API void tn_memory_reset_accumulated(int device);
 
-/* Allocator settings; sizes in bytes, 0 = default. Mirrors the PYTORCH_ALLOC_CONF knobs that apply. */
+/* Allocator settings; sizes in bytes, 0 = default. Mirrors the PYTORCH_ALLOC_CONF knobs that
+ * apply. */
 typedef struct tn_memory_config {
     size_t max_split_size;
     size_t roundup_power2_divisions; /* 0 = off */
@@ -111,7 +112,8 @@ typedef struct tn_memory_config {
 } tn_memory_config;
 TN_API void tn_memory_configure(const tn_memory_config *config);
 
-/* One segment or block of the snapshot, in address order; a segment row is followed by its blocks. */
+/* One segment or block of the snapshot, in address order; a segment row is followed by its
+ * blocks. */
 typedef struct tn_snapshot_row {
     bool is_segment, is_large;
     enum { TN_BLOCK_ACTIVE, TN_BLOCK_PENDING_FREE, TN_BLOCK_INACTIVE } state;
@@ -160,8 +162,9 @@ TN_API tn_status tn_device_wait(int device, int64_t timeout_ns);
 TN_API tn_status tn_event_create(int device, bool timing, tn_event **out_event);
 TN_API void tn_event_destroy(tn_event *event); /* harmless while a stream still waits on it */
 TN_API tn_status tn_event_record(tn_event *event, tn_stream *stream);
-TN_API tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event); /* blocks the stream only */
-TN_API bool tn_event_query(const tn_event *event);                         /* never recorded: true */
+/* Blocks the stream only, never the host, until the event's latest record so far has completed. */
+TN_API tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event);
+TN_API bool tn_event_query(const tn_event *event); /* never recorded: true */
 TN_API tn_status tn_event_wait(tn_event *event, int64_t timeout_ns);
 TN_API tn_status tn_event_elapsed_ms(const tn_event *start, const tn_event *end, double *out_ms);
 
@@ -192,7 +195,8 @@ typedef struct tn_operand {
 } tn_operand;
 
 /* One operator call: a plain struct, never a closure. Operands: outputs first, then inputs; an
- * in-place operand appears in both places. Operand order and scalars of each op: core/op/ops.def. */
+ * in-place operand appears in both places. Operand order and scalars of each op:
+ * core/op/ops.def. */
 typedef struct tn_launch_desc {
     uint16_t op; /* tn_op */
     uint16_t num_outputs;
