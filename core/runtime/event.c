@@ -131,7 +131,7 @@ tn_status tn_stream_wait_event(tn_stream *stream, tn_event *event)
 
 bool tn_event_query(const tn_event *event)
 {
-    return is_complete(mark_of(event));
+    return check_use() != TN_OK || is_complete(mark_of(event));
 }
 
 tn_status tn_event_wait(tn_event *event, int64_t timeout_ns)

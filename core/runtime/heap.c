@@ -349,6 +349,8 @@ void tn_block_record_stream(tn_block *handle, tn_stream *stream)
 tn_block *tn_block_find(const void *pointer)
 {
     int open = atomic_load_explicit(&tn_devices_open, memory_order_acquire);
+    if (atomic_load_explicit(&tn_forked, memory_order_relaxed))
+        return NULL;
     for (int i = 0; i < open; i++) {
         tn_heap *heap = &tn_devices[i].heap;
         if ((size_t)((const char *)pointer - heap->base) >= heap->slab_count * TN_SLAB_BYTES)

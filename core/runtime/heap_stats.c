@@ -180,6 +180,8 @@ void tn_trace_add(int action, int device, const void *address, size_t bytes, int
 void tn_memory_record_history(bool on, size_t max_rows)
 {
     enum { MOST_ROWS = 1 << 20 };
+    if (atomic_load(&tn_forked))
+        return;
     size_t capacity = max_rows < MOST_ROWS ? max_rows : MOST_ROWS;
     tn_memory_trace_row *rows = on && capacity ? tn_malloc(capacity * sizeof *rows) : NULL;
     tn_spin_lock(&trace_lock);
@@ -197,6 +199,8 @@ void tn_memory_record_history(bool on, size_t max_rows)
 
 tn_status tn_memory_history(tn_memory_trace_row *rows, size_t capacity, size_t *out_count)
 {
+    if (atomic_load(&tn_forked))
+        return tn_fail_forked();
     tn_spin_lock(&trace_lock);
     uint64_t available = trace_count < trace_capacity ? trace_count : trace_capacity;
     for (uint64_t i = 0; i < available && i < capacity; i++)

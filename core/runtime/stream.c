@@ -39,6 +39,17 @@ tn_status tn_stream_default(int device_index, tn_stream **out_stream)
     return status;
 }
 
+/* Once all streams are handed out: the next one in turn, of the same priority if there is any. */
+static int reuse_stream(tn_device *device, int priority)
+{
+    for (int tries = 0; tries < TN_MAX_STREAMS - 1; tries++) {
+        int id = 1 + (int)(device->next_reused++ % (TN_MAX_STREAMS - 1));
+        if (device->streams[id]->priority == priority)
+            return id;
+    }
+    return 1 + (int)(device->next_reused++ % (TN_MAX_STREAMS - 1));
+}
+
 tn_status tn_stream_create(int device_index, int priority, tn_stream **out_stream)
 {
     tn_device *device;
@@ -48,7 +59,7 @@ tn_status tn_stream_create(int device_index, int priority, tn_stream **out_strea
     pthread_mutex_lock(&device->streams_lock);
     int id = device->stream_count;
     if (id == TN_MAX_STREAMS)
-        id = 1 + (int)(device->next_reused++ % (TN_MAX_STREAMS - 1));
+        id = reuse_stream(device, priority);
     else
         status = tn_stream_create_at(device, id, priority);
     pthread_mutex_unlock(&device->streams_lock);
@@ -93,7 +104,7 @@ int64_t tn_deadline(int64_t timeout_ns)
 
 bool tn_stream_query(tn_stream *stream)
 {
-    return tn_stream_is_idle(stream);
+    return tn_stream_is_idle(stream) || atomic_load_explicit(&tn_forked, memory_order_relaxed);
 }
 
 static bool spin_until(const tn_stream *stream, uint64_t position)

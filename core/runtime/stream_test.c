@@ -411,7 +411,8 @@ TN_CASE(a_forked_child_is_refused)
         tn_block *b;
         bool ok = tn_in_bad_fork() && add_on(stream, a, a) == TN_ERROR_FORKED &&
                   tn_block_alloc(0, 10, NULL, &b) == TN_ERROR_FORKED &&
-                  tn_stream_wait(stream, -1) == TN_ERROR_FORKED && tn_init() == TN_ERROR_FORKED &&
+                  tn_stream_wait(stream, -1) == TN_ERROR_FORKED && tn_stream_query(stream) &&
+                  tn_block_find(a->data) == NULL && tn_init() == TN_ERROR_FORKED &&
                   strstr(tn_last_error()->message, "'spawn' start method");
         tn_block_free(a);
         tn_quiesce();
