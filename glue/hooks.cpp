@@ -4,6 +4,7 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "allocator.h"
+#include "exit.h"
 #include "generator.h"
 #include "guard.h"
 #include "host_allocator.h"
@@ -82,6 +83,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 void register_hooks()
 {
     at::RegisterPrivateUse1HooksInterface(new Hooks());
+    rest_at_exit();
 }
 
 } // namespace neuron
