@@ -1,5 +1,6 @@
-/* Random programs over several streams, ordered by events only, against the same program run one step
- * after the other. Under ThreadSanitizer an ordering that the runtime failed to provide is a race. */
+/* Random programs over several streams, ordered by events only, against the same program run one
+ * step after the other. Under ThreadSanitizer an ordering that the runtime failed to provide is a
+ * race. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -90,7 +91,8 @@ static void after_read(int stream, cell *c)
     c->was_read[stream] = true;
 }
 
-/* A new block for the cell, on any stream; the old one is freed while steps that use it are queued. */
+/* A new block for the cell, on any stream; the old one is freed while steps that use it are
+ * queued. */
 static void renew(int at, cell *c)
 {
     for (int i = 0; i < STREAMS; i++)
