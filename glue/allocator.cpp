@@ -1,6 +1,9 @@
 #include "allocator.h"
 
 #include <cstring>
+#include <limits>
+
+#include <c10/core/AllocatorConfig.h>
 
 #include "error.h"
 #include "guard.h"
@@ -122,6 +125,24 @@ at::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device)
     tn_block* block = nullptr;
     check(tn_block_alloc(device, bytes, current_stream(device), &block));
     return block_data_ptr(block);
+}
+
+void follow_allocator_settings(size_t max_split_size)
+{
+    using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+    auto apply = [max_split_size](const std::string&) {
+        constexpr size_t unlimited = std::numeric_limits<size_t>::max();
+        constexpr size_t typical_request = 16 << 20; // divisions may differ by size; the core knows one number
+        tn_memory_config config{};
+        config.max_split_size =
+            Config::max_split_size() == unlimited ? max_split_size : Config::max_split_size();
+        config.roundup_power2_divisions = Config::roundup_power2_divisions(typical_request);
+        config.garbage_collection_threshold = Config::garbage_collection_threshold();
+        config.large_segment_size = Config::large_segment_size();
+        tn_memory_configure(&config);
+    };
+    Config::registerDeviceConfigParserHook(apply, {});
+    apply("");
 }
 
 tn_block* find_block(const void* data)

@@ -13,6 +13,10 @@ void free_block(void* block);
 
 c10::DeviceAllocator* neuron_allocator();
 
+// Hands torch's allocator settings (PYTORCH_ALLOC_CONF) to the core, now and whenever they change.
+// `max_split_size` counts where they do not set one; 0: unlimited.
+void follow_allocator_settings(size_t max_split_size);
+
 // `bytes` of device memory on the current stream of `device`; null data for 0 bytes.
 at::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
 

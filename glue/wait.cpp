@@ -30,11 +30,12 @@ void check_signals()
 {
     if (!Py_IsInitialized() || _Py_IsFinalizing() || !PyGILState_GetThisThreadState())
         return;
-    PyGILState_STATE state = PyGILState_Ensure();
-    bool interrupted = PyErr_CheckSignals() != 0;
-    PyGILState_Release(state);
-    if (interrupted)
-        throw python_error();
+    pybind11::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) {
+        python_error interrupted; // carries KeyboardInterrupt through C++ frames without the GIL
+        interrupted.persist();
+        throw interrupted;
+    }
 }
 
 template <class Wait>

@@ -1,39 +1,81 @@
-"""PyTorch's `neuron` device: a software NeuronCore on the host CPU."""
+"""PyTorch's `neuron` device: a software NeuronCore on the host CPU.
 
-import atexit
-import os
-import types
+`import torch` is enough: torch finds this package by its entry point and calls `_autoload`. An explicit import works
+too, before or after torch, and is what registers the device where autoloading is off.
+"""
+
+import os as _os
+
+__version__ = "0.1.0"
 
 _loaded = False
 
 
 def _autoload():
-    """Entry point of the group torch.backends: registers the device once."""
+    """Registers the device once; called at the end of `import torch`."""
     global _loaded
     if _loaded:
         return
+    from torch_neuronx import _register
+
+    _register.register()
     _loaded = True
-    import torch
-    torch.utils.rename_privateuse1_backend("neuron")
+
+
+# Names that live in the device module or wait for their first use.
+_DEVICE_NAMES = frozenset("""
+    Stream Event stream current_stream default_stream set_stream synchronize device_count current_device set_device
+    memory_stats memory_summary memory_snapshot memory_allocated max_memory_allocated memory_reserved max_memory_reserved
+    reset_peak_memory_stats reset_accumulated_memory_stats mem_get_info empty_cache get_executed_ops get_fallback_ops
+    clear_op_tracking fallback_report get_dynamo_metrics reset_dynamo_metrics""".split())
+
+
+def is_neuron_runtime_initialized():
+    """Whether the device has been opened; never opens it."""
     from torch_neuronx import _C
-    module = types.ModuleType("torch.neuron")
-    module.is_available = lambda: _C.device_count() > 0
-    module.device_count = _C.device_count
-    module.is_initialized = _C.is_initialized
-    module.current_device = torch.accelerator.current_device_index
-    module._is_in_bad_fork = lambda: False
-    module.fallback_report = _C.fallback_rows
-    torch._register_device_module("neuron", module)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    torch.set_autocast_dtype("neuron", torch.bfloat16)
-    atexit.register(_C.quiesce)
+
+    return _C.is_initialized()
 
 
-_previous = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-import torch as _torch  # noqa: E402  (its own autoload would re-enter this module)
-if _previous is None:
-    del os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
-else:
-    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = _previous
+def _not_built(name):
+    return NotImplementedError(f"torch_neuronx.{name}: NKI kernels are not implemented in this version of the neuron device; "
+                               "write the operator with torch operations or torch.library")
+
+
+def nki_op(*args, **kwargs):
+    raise _not_built("nki_op")
+
+
+def wrap_nki(*args, **kwargs):
+    raise _not_built("wrap_nki")
+
+
+def __getattr__(name):
+    if name in _DEVICE_NAMES:
+        from torch_neuronx import neuron
+
+        return getattr(neuron, name)
+    if name == "nki":
+        raise _not_built(name)
+    if name in ("profiling", "distributed", "neuron_dynamo_backend"):
+        import importlib
+
+        return importlib.import_module(f"torch_neuronx.{name}")
+    raise AttributeError(f"module 'torch_neuronx' has no attribute {name!r}")
+
+
+def _import_torch_first():
+    # torch's own autoload would come back to this half-imported module.
+    previous = _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    _os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    try:
+        import torch  # noqa: F401
+    finally:
+        if previous is None:
+            del _os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+        else:
+            _os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = previous
+
+
+_import_torch_first()
 _autoload()
