@@ -24,7 +24,7 @@ def register():
     _check_torch()
     # The C++ registries match the device by its final name, so the name comes first.
     torch.utils.rename_privateuse1_backend("neuron")
-    _C = _load_glue()
+    _load_glue()
     from torch_neuronx import neuron
 
     torch._register_device_module("neuron", neuron)
@@ -39,7 +39,9 @@ def register():
     _patches.apply()
     neuron.config.apply()
     _register_process_group()
-    atexit.register(_C.quiesce)
+    from torch_neuronx import _exit
+
+    atexit.register(_exit.quiesce)
 
 
 def _check_torch():
@@ -59,11 +61,10 @@ def _check_torch():
 
 def _load_glue():
     try:
-        from torch_neuronx import _C
+        from torch_neuronx import _C  # noqa: F401
     except ImportError as error:
         raise ImportError(f"torch_neuronx's extension does not load into torch {torch.__version__}: {error}. It was built for "
                           f"another torch or Python; rebuild open-torchneuron against the installed ones.") from error
-    return _C
 
 
 def _configure_logging():
