@@ -8,7 +8,7 @@ import contextlib
 from dataclasses import dataclass, field
 
 import torch
-import torch_neuronx
+from torch_neuronx import _C
 from torch import nn
 
 # Largest relative difference of a loss from the CPU's, per compute dtype. Autocast rounds every activation; the two
@@ -20,12 +20,12 @@ GRADIENT_TOLERANCE = {None: 1e-4, torch.bfloat16: 8e-2, torch.float16: 2e-2}
 @contextlib.contextmanager
 def strict():
     """No operator may run on the host inside."""
-    before = torch_neuronx._C.strict_mode()
-    torch_neuronx._C.set_strict_mode(True)
+    before = _C.strict_mode()
+    _C.set_strict_mode(True)
     try:
         yield
     finally:
-        torch_neuronx._C.set_strict_mode(before)
+        _C.set_strict_mode(before)
 
 
 @dataclass
