@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "kernel/kernel.h"
+#include "tn/tile/tile.h"
 
 extern const tn_kernel_fn tn_kernel_table_baseline[TN_OP_COUNT];
 #if defined(__x86_64__)
@@ -63,7 +64,36 @@ tn_kernel_fn tn_kernel_of(int op)
     return isas[current_isa()].table[op];
 }
 
+/* One table of tile operators per ISA; which dtypes they serve is the same in all of them. */
+extern const tn_tile_op *const tn_tile_ops_baseline[TN_OP_COUNT];
+
 bool tn_op_supports(int op, tn_dtype compute_dtype)
 {
-    return (unsigned)op < TN_OP_COUNT && compute_dtype == TN_FLOAT32;
+    if ((unsigned)op >= TN_OP_COUNT || tn_dtype_size(compute_dtype) == 0)
+        return false;
+    const tn_tile_op *tile = tn_tile_ops_baseline[op];
+    if (!tile)
+        return compute_dtype == TN_FLOAT32;
+    switch (compute_dtype) {
+    case TN_FLOAT32:
+        return tile->fn[TN_TILE_F32];
+    case TN_BFLOAT16:
+    case TN_FLOAT16:
+        return tile->fn[TN_TILE_F32] && !(tile->flags & TN_TILE_FLOAT_ONLY);
+    case TN_FLOAT64:
+        return tile->fn[TN_TILE_F64];
+    case TN_BOOL:
+        return tile->fn[TN_TILE_I64] && tile->flags & TN_TILE_BOOL;
+    case TN_UINT8:
+    case TN_INT8:
+    case TN_INT16:
+    case TN_INT32:
+    case TN_INT64:
+        return tile->fn[TN_TILE_I64];
+    case TN_COMPLEX64:
+    case TN_COMPLEX128:
+        return tile->fn[TN_TILE_C128];
+    default: /* CPU torch serves the others in copies alone */
+        return false;
+    }
 }

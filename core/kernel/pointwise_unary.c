@@ -1,0 +1,272 @@
+/* Functions of one operand: signs, roundings, roots, exponentials, logarithms, circular and hyperbolic
+ * functions, error and gamma functions, predicates. */
+#include "kernel/pointwise_math.h"
+
+#define U(x) ((uint64_t)(x))
+#define WRAP(x) ((int64_t)(x))
+
+static inline tn_complex complex_of(double re, double im)
+{
+    return (tn_complex){re, im};
+}
+
+/* ---- signs ------------------------------------------------------------------------------------- */
+
+REAL(neg, 1, NO_SETUP, -a)
+WHOLE(neg, 1, NO_SETUP, WRAP(0 - U(a)))
+COMPLEX(neg, 1, NO_SETUP, complex_of(-a.re, -a.im))
+OPERATOR_RIC(neg, 1, 0);
+
+REAL(abs, 1, NO_SETUP, ABS(a))
+WHOLE(abs, 1, NO_SETUP, a < 0 ? WRAP(0 - U(a)) : a)
+COMPLEX(abs, 1, NO_SETUP, complex_of(hypot(a.re, a.im), 0))
+OPERATOR_RIC(abs, 1, TN_TILE_BOOL);
+
+/* NaN has no sign: 0 for sign() and, like CPU torch, for sgn() of real numbers. */
+REAL(sign, 1, NO_SETUP, (real)((a > 0) - (a < 0)))
+WHOLE(sign, 1, NO_SETUP, (a > 0) - (a < 0))
+OPERATOR_RI(sign, 1, TN_TILE_BOOL);
+static inline tn_complex complex_sgn(tn_complex a)
+{
+    double size = hypot(a.re, a.im);
+    return size == 0 ? complex_of(0, 0) : complex_of(a.re / size, a.im / size);
+}
+COMPLEX(sgn, 1, NO_SETUP, complex_sgn(a))
+TN_TILE_OPERATOR(sgn, 1, TN_TILE_BOOL, sign_f32, sign_f64, sign_i64, sgn_c128);
+
+TN_TILE_DEFINE(signbit_f32, float, 1, NO_SETUP, (float)(tn_as_bits(a) >> 31))
+TN_TILE_DEFINE(signbit_f64, double, 1, NO_SETUP, (double)(int64_t)(tn_as_bits64(a) >> 63))
+WHOLE(signbit, 1, NO_SETUP, a < 0)
+OPERATOR_RI(signbit, 1, TN_TILE_BOOL);
+
+COMPLEX(conj_physical, 1, NO_SETUP, complex_of(a.re, -a.im))
+TN_TILE_OPERATOR(conj_physical, 1, 0, NULL, NULL, NULL, conj_physical_c128);
+
+TN_TILE_DEFINE(angle_f32, float, 1, NO_SETUP, a != a ? a : a < 0 ? 0x1.921fb6p1f : 0)
+TN_TILE_DEFINE(angle_f64, double, 1, NO_SETUP, a != a ? a : a < 0 ? 0x1.921fb54442d18p1 : 0)
+COMPLEX(angle, 1, NO_SETUP, complex_of(atan2(a.im, a.re), 0))
+OPERATOR_RC(angle, 1, 0);
+
+/* ---- roundings: integers are whole already ------------------------------------------------------ */
+
+WHOLE(same, 1, NO_SETUP, a)
+#define ROUNDING(name, FN)                                                                         \
+    REAL(name, 1, NO_SETUP, FN(a))                                                                 \
+    TN_TILE_OPERATOR(name, 1, 0, name##_f32, name##_f64, same_i64);
+ROUNDING(floor, FLOOR)
+ROUNDING(ceil, CEIL)
+ROUNDING(trunc, TRUNC)
+ROUNDING(round, RINT)
+REAL(frac, 1, NO_SETUP, a - TRUNC(a))
+OPERATOR_R(frac, 1, 0);
+
+/* Multiplies by the power of ten for positive decimals and divides for negative ones, as CPU torch. */
+#define DECIMALS                                                                                   \
+    int64_t decimals = tn_call_int(call, 0);                                                       \
+    real ten = (real)pow(10, (double)(decimals < 0 ? -decimals : decimals));                       \
+    bool negative = decimals < 0
+REAL(round_decimals, 1, DECIMALS, negative ? RINT(a / ten) * ten : RINT(a * ten) / ten)
+TN_TILE_OPERATOR(round_decimals, 1, 0, round_decimals_f32, round_decimals_f64, same_i64);
+
+/* ---- roots, exponentials, logarithms ------------------------------------------------------------ */
+
+static inline tn_complex complex_sqrt(tn_complex a)
+{
+    double size = hypot(a.re, a.im);
+    if (size == 0)
+        return complex_of(0, a.im);
+    double root = sqrt(0.5 * (size + fabs(a.re))), other = 0.5 * a.im / root;
+    return a.re >= 0 ? complex_of(root, other) : complex_of(fabs(other), copysign(root, a.im));
+}
+REAL(sqrt, 1, NO_SETUP, SQRT(a))
+COMPLEX(sqrt, 1, NO_SETUP, complex_sqrt(a))
+OPERATOR_RC(sqrt, 1, 0);
+REAL(rsqrt, 1, NO_SETUP, 1 / SQRT(a))
+OPERATOR_R(rsqrt, 1, 0);
+REAL(reciprocal, 1, NO_SETUP, 1 / a)
+COMPLEX(reciprocal, 1, NO_SETUP, complex_div(complex_of(1, 0), a))
+OPERATOR_RC(reciprocal, 1, 0);
+
+#define FUNCTION_TILE(name, F32, F64)                                                              \
+    TN_TILE_DEFINE(name##_f32, float, 1, NO_SETUP, F32(a))                                         \
+    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))
+#define FUNCTION(name, F32, F64)                                                                   \
+    FUNCTION_TILE(name, F32, F64)                                                                  \
+    OPERATOR_R(name, 1, 0);
+#define LIBM_FUNCTION(name, F32, F64)                                                              \
+    TN_TILE_DEFINE_SCALAR(name##_f32, float, 1, NO_SETUP, F32(a))                                  \
+    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))                                 \
+    OPERATOR_R(name, 1, 0);
+
+FUNCTION_TILE(exp, tn_exp_f32, exp)
+COMPLEX(exp, 1, NO_SETUP, complex_of(exp(a.re) * cos(a.im), a.im == 0 ? a.im : exp(a.re) * sin(a.im)))
+OPERATOR_RC(exp, 1, 0);
+FUNCTION(exp2, tn_exp2_f32, exp2)
+FUNCTION(expm1, tn_expm1_f32, expm1)
+FUNCTION(log, tn_log_f32, log)
+FUNCTION(log2, tn_log2_f32, log2)
+FUNCTION(log10, tn_log10_f32, log10)
+FUNCTION(log1p, tn_log1p_f32, log1p)
+
+/* Scalar: the distance from 0 and 1 that the argument is kept at, if given. */
+#define EPS                                                                                        \
+    bool clamped = call->num_scalars && call->scalars[0].kind;                                     \
+    real low = clamped ? (real)tn_call_double(call, 0) : 0, high = 1 - low
+#define KEPT(x) (clamped ? MIN(MAX((x), low), high) : (x))
+REAL_LIBM(logit, 1, EPS, LOG(KEPT(a) / (1 - KEPT(a))))
+OPERATOR_R(logit, 1, 0);
+
+/* ---- circular and hyperbolic -------------------------------------------------------------------- */
+
+/* Lanes whose argument is too large for the vector reduction are done again by libm. */
+#define CIRCULAR(name, VALUE, LIBM)                                                                \
+    TN_TILE_DEFINE(name##_lanes, float, 1, NO_SETUP, VALUE(a))                                     \
+    static void name##_f32(const tn_tile_call *call, int64_t n)                                    \
+    {                                                                                              \
+        const float *in = call->in[0];                                                             \
+        float *out = call->out[0], kept[TN_LANE_COUNT];                                            \
+        for (int64_t i = 0; i < n; i += TN_LANE_COUNT) {                                           \
+            int64_t m = n - i < TN_LANE_COUNT ? n - i : TN_LANE_COUNT;                             \
+            int large = 0;                                                                         \
+            for (int64_t l = 0; l < m; l++)                                                        \
+                large |= !(tn_absf(in[i + l]) <= TN_TRIG_LIMIT);                                   \
+            if (large)                                                                             \
+                memcpy(kept, in + i, (size_t)m * sizeof *in);                                      \
+            tn_tile_call block = {.in = {in + i}, .out = {out + i}};                               \
+            name##_lanes(&block, m);                                                               \
+            for (int64_t l = 0; large && l < m; l++)                                               \
+                if (!(tn_absf(kept[l]) <= TN_TRIG_LIMIT))                                          \
+                    out[i + l] = (float)LIBM((double)kept[l]);                                     \
+        }                                                                                          \
+    }                                                                                              \
+    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, LIBM(a))                                \
+    OPERATOR_R(name, 1, 0);
+
+TN_INLINE float tan_lane(float x)
+{
+    int32_t quadrant;
+    float r = tn_trig_reduce_f32(x, &quadrant);
+    float sine = tn_sin_poly_f32(r), cosine = tn_cos_poly_f32(r);
+    float y = quadrant & 1 ? -cosine / sine : sine / cosine;
+    return x == 0 ? x : y;
+}
+
+CIRCULAR(sin, tn_sin_f32, sin)
+CIRCULAR(cos, tn_cos_f32, cos)
+CIRCULAR(tan, tan_lane, tan)
+LIBM_FUNCTION(asin, asinf, asin)
+LIBM_FUNCTION(acos, acosf, acos)
+LIBM_FUNCTION(atan, atanf, atan)
+FUNCTION(sinh, tn_sinh_f32, sinh)
+FUNCTION(cosh, tn_cosh_f32, cosh)
+FUNCTION(tanh, tn_tanh_f32, tanh)
+FUNCTION(asinh, tn_asinh_f32, asinh)
+FUNCTION(acosh, tn_acosh_f32, acosh)
+FUNCTION(atanh, tn_atanh_f32, atanh)
+FUNCTION(sigmoid, tn_sigmoid_f32, sigmoid_f64)
+
+static double sine_ratio(double x)
+{
+    return x == 0 ? 1 : sin(x) / x;
+}
+REAL_SCALAR(sinc, 1, NO_SETUP, (real)sine_ratio(a * (real)0x1.921fb54442d18p1))
+OPERATOR_R(sinc, 1, 0);
+
+/* ---- error and gamma functions ------------------------------------------------------------------ */
+
+FUNCTION(erf, tn_erf_f32, erf)
+LIBM_FUNCTION(erfc, erfcf, erfc)
+
+/* Winitzki's approximation, then Halley's steps on the function that is small there. */
+static double erfinv_of(double y)
+{
+    if (!(fabs(y) < 1))
+        return fabs(y) == 1 ? copysign(INFINITY, y) : NAN;
+    double rest = log1p(-y * y), k = 4.330746750799873 + 0.5 * rest; /* 2 / (pi 0.147) */
+    double x = copysign(sqrt(sqrt(k * k - rest / 0.147) - k), y);
+    for (int i = 0; i < 3 && x != 0; i++) {
+        double far = (1 - fabs(y)) - erfc(fabs(x));
+        double error = fabs(y) < 0.5 ? erf(x) - y : y < 0 ? -far : far;
+        double step = error / (0x1.20dd750429b6dp0 * exp(-x * x)); /* 2 / sqrt(pi) */
+        x -= step / (1 + x * step);
+    }
+    return y == 0 ? y : x;
+}
+REAL_SCALAR(erfinv, 1, NO_SETUP, (real)erfinv_of(a))
+OPERATOR_R(erfinv, 1, 0);
+
+static double lgamma_of(double x)
+{
+    int sign;
+    return lgamma_r(x, &sign);
+}
+REAL_SCALAR(lgamma, 1, NO_SETUP, (real)lgamma_of(a))
+OPERATOR_R(lgamma, 1, 0);
+
+/* Reflection for negative arguments, recurrence up to 10, then the asymptotic series. */
+static double digamma_of(double x)
+{
+    if (x == 0)
+        return copysign(INFINITY, -x);
+    if (x < 0) {
+        double whole = trunc(x);
+        if (x == whole)
+            return NAN;
+        double turn = 0x1.921fb54442d18p1;
+        return digamma_of(1 - x) - turn / tan(turn * (x - whole));
+    }
+    double sum = 0;
+    for (; x < 10; x += 1)
+        sum -= 1 / x;
+    double z = 1 / (x * x);
+    double tail = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 -
+                  z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
+    return sum + log(x) - 0.5 / x - (x < 1e17 ? tail : 0);
+}
+REAL_SCALAR(digamma, 1, NO_SETUP, (real)digamma_of(a))
+OPERATOR_R(digamma, 1, 0);
+
+REAL_LIBM(entr, 1, NO_SETUP, a != a ? a : a > 0 ? -a * LOG(a) : a == 0 ? 0 : (real)-INFINITY)
+OPERATOR_R(entr, 1, 0);
+
+/* ---- predicates --------------------------------------------------------------------------------- */
+
+WHOLE(never, 1, NO_SETUP, 0)
+static inline tn_complex complex_truth(int truth)
+{
+    return complex_of(truth, 0);
+}
+
+REAL(isnan, 1, NO_SETUP, (real)(a != a))
+COMPLEX(isnan, 1, NO_SETUP, complex_truth(a.re != a.re || a.im != a.im))
+TN_TILE_OPERATOR(isnan, 1, TN_TILE_BOOL, isnan_f32, isnan_f64, never_i64, isnan_c128);
+REAL(isposinf, 1, NO_SETUP, (real)(a == (real)INFINITY))
+TN_TILE_OPERATOR(isposinf, 1, TN_TILE_BOOL, isposinf_f32, isposinf_f64, never_i64);
+REAL(isneginf, 1, NO_SETUP, (real)(a == (real)-INFINITY))
+TN_TILE_OPERATOR(isneginf, 1, TN_TILE_BOOL, isneginf_f32, isneginf_f64, never_i64);
+
+REAL(logical_not, 1, NO_SETUP, (real)(a == 0))
+WHOLE(logical_not, 1, NO_SETUP, a == 0)
+COMPLEX(logical_not, 1, NO_SETUP, complex_truth(a.re == 0 && a.im == 0))
+OPERATOR_RIC(logical_not, 1, TN_TILE_BOOL);
+
+WHOLE(bitwise_not, 1, bool truth = call->compute_dtype == TN_BOOL, truth ? a == 0 : ~a)
+OPERATOR_I(bitwise_not, 1, TN_TILE_BOOL);
+
+/* Scalars: what NaN, infinity and minus infinity become; without one, the dtype's largest numbers. */
+static double largest_of(uint8_t dtype)
+{
+    return dtype == TN_FLOAT64    ? 0x1.fffffffffffffp1023
+           : dtype == TN_BFLOAT16 ? 0x1.fep127
+           : dtype == TN_FLOAT16  ? 65504
+                                  : 0x1.fffffep127;
+}
+#define REPLACEMENTS                                                                               \
+    real nan_to = (real)(call->scalars[0].kind ? tn_call_double(call, 0) : 0);                     \
+    real high = (real)(call->scalars[1].kind ? tn_call_double(call, 1)                             \
+                                             : largest_of(call->compute_dtype));                   \
+    real low = (real)(call->scalars[2].kind ? tn_call_double(call, 2)                              \
+                                            : -largest_of(call->compute_dtype))
+REAL(nan_to_num, 1, REPLACEMENTS,
+     a != a ? nan_to : a == (real)INFINITY ? high : a == (real)-INFINITY ? low : a)
+TN_TILE_OPERATOR(nan_to_num, 1, TN_TILE_BOOL, nan_to_num_f32, nan_to_num_f64, same_i64);
