@@ -411,9 +411,14 @@ static void run_units(void *context, int64_t begin, int64_t end)
 
 tn_status TN_KERNEL(pointwise)(const tn_launch_desc *launch)
 {
+    return tn_pointwise_run(launch, TN_ISA_NAME(tn_tile_ops)[launch->op]);
+}
+
+tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op)
+{
     plan p;
     p.launch = launch;
-    p.op = TN_ISA_NAME(tn_tile_ops)[launch->op];
+    p.op = op;
     p.class = tn_tile_class_of(launch->compute_dtype);
     p.fn = p.op->fn[p.class];
     if (!p.fn)

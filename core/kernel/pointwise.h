@@ -14,4 +14,8 @@
 /* NULL for ops of other kernels. */
 extern const tn_tile_op *const TN_ISA_NAME(tn_tile_ops)[TN_OP_COUNT];
 
+/* Runs any tile operator over the launch's operands. */
+#define tn_pointwise_run TN_ISA_NAME(tn_pointwise_run)
+tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op);
+
 #endif

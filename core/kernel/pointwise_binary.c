@@ -1,9 +1,12 @@
 /* Arithmetic of two and three operands: sums, products, quotients, powers, extremes, bits, selection. */
 #include "kernel/pointwise_math.h"
 
-static inline tn_complex call_complex(const tn_tile_call *call, int index)
+/* Factor of the second summand; 1 if not given. */
+static inline tn_complex complex_alpha(const tn_tile_call *call)
 {
-    tn_scalar s = call->scalars[index];
+    if (!call->num_scalars)
+        return (tn_complex){1, 0};
+    tn_scalar s = call->scalars[0];
     return (tn_complex){tn_scalar_as_double(s), s.kind == TN_SCALAR_COMPLEX ? s.c[1] : 0};
 }
 
@@ -15,7 +18,7 @@ static inline tn_complex call_complex(const tn_tile_call *call, int index)
 
 #define ALPHA real alpha = call->num_scalars ? (real)rounded_scalar(call, 0) : 1
 #define ALPHA_I64 int64_t alpha = call->num_scalars ? tn_call_int(call, 0) : 1
-#define ALPHA_C128 tn_complex alpha = call->num_scalars ? call_complex(call, 0) : (tn_complex){1, 0}
+#define ALPHA_C128 tn_complex alpha = complex_alpha(call)
 
 static inline tn_complex complex_add(tn_complex a, tn_complex b)
 {
@@ -237,9 +240,6 @@ OPERATOR_RI(fmin, 2, TN_TILE_BOOL);
 REAL(clamp, 1, BOUNDS, MIN(MAX(a, low), high))
 WHOLE(clamp, 1, BOUNDS_I64, (a < low ? low : a) > high ? high : (a < low ? low : a))
 OPERATOR_RI(clamp, 1, 0);
-REAL(clamp_max, 1, real high = (real)tn_call_double(call, 0), MIN(a, high))
-WHOLE(clamp_max, 1, int64_t high = tn_call_int(call, 0), a > high ? high : a)
-OPERATOR_RI(clamp_max, 1, 0);
 REAL(clamp_tensor, 3, NO_SETUP, MIN(MAX(a, b), c))
 WHOLE(clamp_tensor, 3, NO_SETUP, (a < b ? b : a) > c ? c : (a < b ? b : a))
 OPERATOR_RI(clamp_tensor, 3, TN_TILE_BOUNDS);

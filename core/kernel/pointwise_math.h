@@ -27,9 +27,9 @@
 #define TANH(x) BY_TYPE(x, tn_tanh_f32, tanh)(x)
 #define ERF(x) BY_TYPE(x, tn_erf_f32, erf)(x)
 #define POW(x, y) BY_TYPE(x, tn_pow_f32, pow)(x, y)
-#define SIGMOID(x) BY_TYPE(x, tn_sigmoid_f32, sigmoid_f64)(x)
+#define SIGMOID(x) BY_TYPE(x, tn_sigmoid_f32, logistic)(x)
 
-TN_INLINE double sigmoid_f64(double x)
+TN_INLINE double logistic(double x)
 {
     return 1 / (1 + exp(-x));
 }

@@ -163,7 +163,7 @@ FUNCTION(tanh, tn_tanh_f32, tanh)
 FUNCTION(asinh, tn_asinh_f32, asinh)
 FUNCTION(acosh, tn_acosh_f32, acosh)
 FUNCTION(atanh, tn_atanh_f32, atanh)
-FUNCTION(sigmoid, tn_sigmoid_f32, sigmoid_f64)
+FUNCTION(sigmoid, tn_sigmoid_f32, logistic)
 
 static double sine_ratio(double x)
 {
