@@ -111,7 +111,8 @@ FUNCTION(log1p, tn_log1p_f32, log1p)
 /* Scalar: the distance from 0 and 1 that the argument is kept at, if given. */
 #define EPS                                                                                        \
     bool clamped = call->num_scalars && call->scalars[0].kind;                                     \
-    real low = clamped ? (real)tn_call_double(call, 0) : 0, high = 1 - low
+    real low = clamped ? (real)tn_call_double(call, 0) : 0;                                        \
+    real high = 1 - low
 #define KEPT(x) (clamped ? MIN(MAX((x), low), high) : (x))
 REAL_LIBM(logit, 1, EPS, LOG(KEPT(a) / (1 - KEPT(a))))
 OPERATOR_R(logit, 1, 0);
