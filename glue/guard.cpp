@@ -85,11 +85,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
     c10::DeviceCapability getDeviceCapability(c10::Device) const override
     {
-        // Every dtype that a dense tensor can have; quantised ones excepted.
+        // The bits are scalar types: whatever a dense tensor of the device can hold.
         c10::DeviceCapability capability;
-        capability.capability_data.capability_bits = (1ULL << c10::NUMBER_OF_DEVICE_CAPABILITIES) - 1;
-        for (auto dtype : {at::kQInt8, at::kQUInt8, at::kQInt32})
-            capability.capability_data.capability_bits &= ~(1ULL << static_cast<int>(dtype));
+        capability.capability_data.capability_bits = 0;
+        for (int type = 0; type < static_cast<int>(c10::NUMBER_OF_DEVICE_CAPABILITIES); type++)
+            if (!c10::isQIntType(static_cast<c10::ScalarType>(type)) &&
+                tn_dtype_size(static_cast<tn_dtype>(type)) != 0)
+                capability.capability_data.capability_bits |= 1ULL << type;
         return capability;
     }
 

@@ -48,14 +48,16 @@ class ExternalStream(Stream):
 
 class Event(torch.Event, metaclass=_OfNeuron):
     """A point in a stream's order. With `enable_timing`, elapsed_time() is the measured time in milliseconds between the
-    moments at which the streams reached two events."""
+    moments at which the streams reached two events.
+
+    The constructor returns a plain torch.Event of this device, because torch.Event.elapsed_time() takes no other."""
 
     _torch_class = torch.Event
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
             raise NotImplementedError("torch.neuron.Event: events cannot be shared between processes")
-        return super().__new__(cls, device="neuron", enable_timing=enable_timing, blocking=blocking)
+        return torch.Event(device="neuron", enable_timing=enable_timing, blocking=blocking)
 
 
 def _device_type():
