@@ -9,11 +9,14 @@ import time
 
 import pytest
 
+from fresh import run
+
 QUIET = ["-W", "ignore"]
 
 
-def run(code, timeout=120, check=True, args=(), **environment):
-    process = subprocess.run([sys.executable, *QUIET, *args, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout,
+def start(code, check=True, **environment):
+    """A whole process of its own; see fresh.run for the cheap way."""
+    process = subprocess.run([sys.executable, *QUIET, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
                              env={**os.environ, **environment}, cwd="/")
     if check:
         assert process.returncode == 0, process.stderr
@@ -27,11 +30,11 @@ def run(code, timeout=120, check=True, args=(), **environment):
     "import torch_neuronx; assert not torch_neuronx.is_neuron_runtime_initialized(); assert torch_neuronx.__version__",
 ])
 def test_import_orders(code):
-    run(code)
+    start(code)
 
 
 def test_autoload_off():
-    run("""
+    start("""
         import torch
         assert torch._C._get_privateuse1_backend_name() == "privateuseone" and not hasattr(torch, "neuron")
         import torch_neuronx
@@ -42,30 +45,21 @@ def test_autoload_off():
 
 
 def test_import_opens_nothing():
-    run("""
-        import sys, os, torch, threading
+    start("""
+        import sys, os, time, torch
+        threads, began = os.listdir("/proc/self/task"), time.perf_counter()
+        import torch_neuronx
+        assert time.perf_counter() - began < 0.5  # the figure itself is bench/'s
+        assert os.listdir("/proc/self/task") == threads, "a thread was started"
         assert not torch.neuron.is_initialized()
         assert torch.neuron.device_count() == 1 and torch.neuron.is_available() and not torch.neuron.is_initialized()
-        assert len(os.listdir("/proc/self/task")) == 1, "a thread was started"
         for name in ("torch._dynamo", "torch._inductor", "torch.testing._internal", "torch_neuronx.neuron_dynamo_backend.backend"):
             assert name not in sys.modules, name
         torch.manual_seed(1), torch.neuron.memory_allocated(), torch.neuron.empty_cache(), torch.accelerator.is_available()
         assert not torch.neuron.is_initialized()
         torch.empty(1, device="neuron")
         assert torch.neuron.is_initialized()
-    """)
-
-
-def test_import_budget():
-    """The device adds little to `import torch`; the figure itself is bench/'s."""
-    code = """
-        import time, torch
-        start = time.perf_counter()
-        import torch_neuronx
-        print(time.perf_counter() - start)
-    """
-    best = min(float(run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout) for _ in range(3))
-    assert best < 0.5
+    """, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 
 
 def test_other_owner_is_named():
@@ -73,7 +67,7 @@ def test_other_owner_is_named():
         import torch
         torch.utils.rename_privateuse1_backend("other")
         import torch_neuronx
-    """, check=False, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    """, check=False, load=False)
     assert process.returncode == 1 and "RuntimeError" in process.stderr and "'other'" in process.stderr
 
 
@@ -82,12 +76,12 @@ def test_wrong_torch_is_named():
         import torch
         torch.__version__ = "2.9.1"
         import torch_neuronx
-    """, check=False, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    """, check=False, load=False)
     assert process.returncode == 1 and "ImportError" in process.stderr and "2.9.1" in process.stderr
 
 
 def test_autoload_failure_shows_its_cause():
-    process = run("import torch", check=False, NEURON_RT_NUM_CORES="many")
+    process = start("import torch", check=False, NEURON_RT_NUM_CORES="many")
     assert process.returncode == 1 and "NEURON_RT_NUM_CORES" in process.stderr and "Failed to load the backend" in process.stderr
 
 
@@ -108,8 +102,8 @@ EXITS = {
 
 @pytest.mark.parametrize("name", EXITS)
 def test_exits(name):
-    for _ in range(3 if name == "backward" else 1):
-        process = run("import torch\n" + EXITS[name], timeout=60)
+    for _ in range(3):
+        process = run("import torch\n" + EXITS[name])
         assert "terminate" not in process.stderr and "Fatal" not in process.stderr
 
 
@@ -244,10 +238,8 @@ def test_exception_in_the_middle_of_backward():
 
 
 def test_starts_and_exits():
-    start = time.monotonic()
-    for _ in range(6):
-        run("import torch; x = torch.ones(4, device='neuron'); assert (x + x).sum().item() == 8", timeout=60)
-    assert time.monotonic() - start < 240
+    for _ in range(30):
+        run("import torch; x = torch.ones(4, device='neuron'); assert (x + x).cpu().tolist() == [2] * 4")
 
 
 def test_idle_process_burns_no_cpu():

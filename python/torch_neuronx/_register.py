@@ -68,16 +68,17 @@ def _load_glue():
 
 
 def _configure_logging():
-    torch._logging._internal.register_log("neuron", "torch_neuronx")
-    level = _settings.get("TORCH_NEURONX_LOG_LEVEL")
-    if "TORCH_NEURONX_LOG_LEVEL" not in os.environ and "NEURON_RT_LOG_LEVEL" in os.environ:
-        level = _settings.get("NEURON_RT_LOG_LEVEL")
+    own = [name for name in ("TORCH_NEURONX_LOG_LEVEL", "TORCH_NEURONX_LOG_FILE", "NEURON_RT_LOG_LEVEL") if os.environ.get(name)]
+    if not own or "neuron" in os.environ.get("TORCH_LOGS", ""):
+        # torch configures the loggers that it knows, and takes their handlers away.
+        torch._logging._internal.register_log("neuron", "torch_neuronx")
+        return
     path = _settings.get("TORCH_NEURONX_LOG_FILE")
-    if path or level != logging.WARNING:
-        handler = logging.FileHandler(path) if path else logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(level)
+    handler = logging.FileHandler(path) if path else logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    level = "NEURON_RT_LOG_LEVEL" if own == ["NEURON_RT_LOG_LEVEL"] else "TORCH_NEURONX_LOG_LEVEL"
+    logger.setLevel(_settings.get(level))
 
 
 def _register_process_group():

@@ -28,7 +28,7 @@ def _rows(effect, text):
 
 _HONOURED = """
 NEURON_RT_VISIBLE_CORES cores - the devices of this process
-NEURON_RT_NUM_CORES count - how many devices this process has
+NEURON_RT_NUM_CORES devices - how many devices this process has
 NEURON_PLATFORM_TARGET_OVERRIDE chip trn2 the chip whose time is modelled and reported
 NEURON_LAUNCH_BLOCKING flag 0 every op is complete when its call returns
 TORCH_NEURONX_ENABLE_ASYNC_NRT flag 1 0 = launch blocking
@@ -199,6 +199,7 @@ _PARSERS = {
     "count": (_count, "a whole number >= 0"),
     "positive": (_positive, "a whole number >= 1"),
     "cores": (_cores, f'core numbers such as "2", "0-3" or "0,2,4-5", at most {MAX_DEVICES} and none twice'),
+    "devices": (_device_count, f"a whole number from 0 to {MAX_DEVICES}"),
     "chip": (lambda text: _CHIPS[text.lower()], "trn2 or trn3 (gen3, gen4)"),
     "level": (lambda text: _LEVELS[text.lower()], "trace, debug, info, warning, error or critical"),
     "lnc": (_lnc, "1 or 2"),
@@ -232,7 +233,6 @@ def validate():
             unknown.append(name)
     if unknown:
         _warn_unknown(sorted(unknown))
-    _device_count(os.environ.get("NEURON_RT_NUM_CORES") or "0")
 
 
 def _warn_unknown(names):
