@@ -8,9 +8,19 @@
 #ifdef TN_HOSTILE
 enum { RING_BYTES = 1 << 10 }; /* about one launch */
 #else
-enum { RING_BYTES = 1 << 20 };
+enum { RING_BYTES = 512 << 10 }; /* about a thousand launches */
 #endif
 enum { ALIGNMENT = 64 };
+
+/* Estimated work in the queue beyond which the host waits: it need not run further ahead, and an
+ * interrupt or the end of the process waits for what is queued. */
+static const int64_t MOST_WORK_NS = 5000000000;
+
+/* A sleep is no work: whoever asks for one wants to queue behind it. */
+static int64_t work_of(const tn_cost *cost)
+{
+    return cost->bytes + cost->flops > 0 ? cost->host_ns : 0;
+}
 
 static size_t aligned(size_t bytes)
 {
@@ -69,6 +79,8 @@ tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, cons
     size_t operand_bytes = launch->num_operands * sizeof(tn_operand);
     size_t scalar_bytes = launch->num_scalars * sizeof(tn_scalar);
     tn_record *record;
+    if (queue->work_ns + work_of(cost) > MOST_WORK_NS && queue->work_ns > 0)
+        return TN_PUSH_FULL;
     tn_push result = reserve(
         queue,
         aligned(sizeof *record + operand_bytes + scalar_bytes + 2 * dims * sizeof(int64_t)),
@@ -78,6 +90,7 @@ tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, cons
     tn_operand *operands = (tn_operand *)(record + 1);
     tn_scalar *scalars = (tn_scalar *)((char *)operands + operand_bytes);
     int64_t *free_dims = (int64_t *)((char *)scalars + scalar_bytes);
+    queue->work_ns += work_of(cost);
     record->kind = TN_RECORD_LAUNCH;
     record->position = position;
     record->cost = *cost;
@@ -113,5 +126,7 @@ tn_record *tn_queue_front(tn_queue *queue)
 
 void tn_queue_pop(tn_queue *queue, const tn_record *front)
 {
+    if (front->kind == TN_RECORD_LAUNCH)
+        queue->work_ns -= work_of(&front->cost);
     queue->head += front->bytes;
 }

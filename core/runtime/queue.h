@@ -34,6 +34,7 @@ typedef struct tn_queue {
     char *ring; /* NULL until the first push */
     size_t bytes;
     uint64_t head, tail; /* running byte offsets */
+    int64_t work_ns;     /* estimated, of the launches queued */
 } tn_queue;
 
 static inline bool tn_queue_is_empty(const tn_queue *queue)

@@ -207,10 +207,15 @@ tn_status tn_device_wait(int device_index, int64_t timeout_ns)
 
 /* ---- queueing ------------------------------------------------------------------------------- */
 
+/* Half of the queue, so that host and executor do not wake each other for every launch; but not long,
+ * so that the host comes back to its caller about as soon as there is room at all. */
 void tn_stream_make_room(tn_stream *stream)
 {
+    enum { LONGEST_NS = 50000000 };
     uint64_t completed = tn_stream_completed(stream), position = tn_stream_position(stream);
-    tn_stream_wait_for(stream, completed + (position - completed + 1) / 2, TN_RUN_FOREVER);
+    if (completed < position)
+        tn_stream_wait_for(stream, completed + (position - completed + 1) / 2,
+                           tn_now_ns() + LONGEST_NS);
 }
 
 static tn_push try_push_wait(tn_stream *stream, tn_stream *source, uint64_t source_position,

@@ -81,7 +81,7 @@ void tn_stream_note_fault(tn_stream *stream, tn_status status, int op, uint32_t 
 
 int64_t tn_deadline(int64_t timeout_ns); /* from a timeout as the public functions take it */
 
-/* Sleeps until the queue has drained to about half: for a producer that found it full. */
+/* For a producer that found the queue full: waits for a while, or until it has drained to half. */
 void tn_stream_make_room(tn_stream *stream);
 
 /* Queues a wait for a position of another stream. */
