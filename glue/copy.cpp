@@ -30,25 +30,23 @@ void hold_pinned(const at::Tensor& host, tn_stream* stream, c10::Device device)
 void copy_host_to_device(const at::Tensor& host, const at::Tensor& self, bool non_blocking)
 {
     tn_stream* stream = current_stream(self.device().index());
-    Launch(TN_OP_copy).out(self).host_in(host).on(stream).run();
-    if (tn_stream_query(stream))
-        return;
-    if (non_blocking && is_pinned_memory(host))
-        hold_pinned(host, stream, self.device());
-    else
-        wait_stream_to_end(stream);
+    Launch copy(TN_OP_copy);
+    copy.out(self).host_in(host).on(stream);
+    if (!non_blocking || !is_pinned_memory(host))
+        return copy.run_complete();
+    copy.run();
+    hold_pinned(host, stream, self.device());
 }
 
 void copy_device_to_host(const at::Tensor& source, const at::Tensor& host, bool non_blocking)
 {
     tn_stream* stream = current_stream(source.device().index());
-    Launch(TN_OP_copy).host_out(host).in(source).on(stream).run();
-    if (tn_stream_query(stream))
-        return;
-    if (non_blocking && is_pinned_memory(host))
-        hold_pinned(host, stream, source.device());
-    else
-        wait_stream_to_end(stream);
+    Launch copy(TN_OP_copy);
+    copy.host_out(host).in(source).on(stream);
+    if (!non_blocking || !is_pinned_memory(host))
+        return copy.run_complete();
+    copy.run();
+    hold_pinned(host, stream, source.device());
 }
 
 // The destination's stream waits for the source's, and the source's block for the destination's stream.

@@ -1,5 +1,7 @@
 #include "launch.h"
 
+#include "wait.h"
+
 #include <ATen/core/Scalar.h>
 #include <ATen/ops/_local_scalar_dense.h>
 
@@ -43,6 +45,16 @@ Launch& Launch::host(const at::TensorBase& tensor)
     result.flags |= TN_OPERAND_HOST;
     result.data = tensor.unsafeGetTensorImpl()->mutable_data();
     return *this;
+}
+
+void Launch::run_complete()
+{
+    desc_.flags = TN_LAUNCH_COMPLETE_HOST;
+    tn_status status = run_status();
+    if (status == TN_TIMEOUT)
+        wait_until_done([this] { return run_status(); });
+    else
+        check(status);
 }
 
 } // namespace neuron

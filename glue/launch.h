@@ -162,6 +162,8 @@ class Launch {
         desc_.stream = stream;
         return *this;
     }
+    // Host operands are done with when run_complete() returns; see TN_LAUNCH_COMPLETE_HOST.
+    void run_complete();
     void run()
     {
         check(run_status());

@@ -70,14 +70,9 @@ void wait_event(tn_event* event)
     wait_interruptibly([=](int64_t timeout) { return tn_event_wait(event, timeout); });
 }
 
-void wait_stream_to_end(tn_stream* stream)
+void wait_until_done(const std::function<tn_status()>& attempt)
 {
-    tn_status status;
-    {
-        WithoutGil without_gil;
-        status = tn_stream_wait(stream, -1);
-    }
-    check(status);
+    wait_interruptibly([&](int64_t) { return attempt(); });
 }
 
 } // namespace neuron

@@ -10,6 +10,8 @@
 
 /* About what it takes to wake a sleeping thread. */
 enum { INLINE_LIMIT_NS = 50000 };
+/* A call that waits comes back this often. */
+enum { LONGEST_WAIT_NS = 100000000 };
 
 /* Fills in data pointers and generations. The bytes behind a pointer stay right however long the
  * launch is queued: a freed block is handed out only to launches queued behind this one. */
@@ -132,12 +134,32 @@ static tn_status enqueue(const tn_launch_desc *launch, const tn_cost *cost)
     }
 }
 
+/* A copy from or to pageable memory. A pending fault is delivered instead: this is a wait. */
+static tn_status run_complete(const tn_launch_desc *launch, const tn_cost *cost)
+{
+    tn_stream *stream = launch->stream;
+    int64_t deadline = tn_deadline(LONGEST_WAIT_NS);
+    uint64_t position;
+    while (!(position = begin_inline(stream, launch->op))) {
+        if (tn_queue_can_stage(launch))
+            return enqueue(launch, cost);
+        tn_status status = tn_stream_wait_for(stream, tn_stream_position(stream), deadline);
+        if (status == TN_OK)
+            status = tn_stream_take_fault(stream);
+        if (status != TN_OK)
+            return status;
+    }
+    return run_inline(launch, cost, position);
+}
+
 tn_status tn_launch(const tn_launch_desc *launch)
 {
     if (atomic_load_explicit(&tn_forked, memory_order_relaxed))
         return tn_fail_forked();
     resolve(launch);
     tn_cost cost = tn_op_cost(launch);
+    if (launch->flags & TN_LAUNCH_COMPLETE_HOST)
+        return run_complete(launch, &cost);
     if (tn_launch_blocking())
         return run_after_wait(launch, &cost);
     if (cost.host_ns <= INLINE_LIMIT_NS) {

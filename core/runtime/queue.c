@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernel/kernel.h"
 
 #ifdef TN_HOSTILE
 enum { RING_BYTES = 1 << 10 }; /* about one launch */
 #else
 enum { RING_BYTES = 512 << 10 }; /* about a thousand launches */
 #endif
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, STAGED_BYTES = RING_BYTES / 16 };
 
 /* Estimated work in the queue beyond which the host waits: it need not run further ahead, and an
  * interrupt or the end of the process waits for what is queued. */
@@ -70,12 +71,35 @@ tn_push tn_queue_push(tn_queue *queue, const tn_record *from)
     return result;
 }
 
+static size_t staged_bytes(const tn_launch_desc *launch, const tn_operand *operand)
+{
+    if (!(launch->flags & TN_LAUNCH_COMPLETE_HOST) || !(operand->flags & TN_OPERAND_HOST))
+        return 0;
+    return (size_t)tn_operand_numel(operand) * tn_dtype_size((tn_dtype)operand->dtype);
+}
+
+bool tn_queue_can_stage(const tn_launch_desc *launch)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < launch->num_operands; i++) {
+        const tn_operand *operand = &launch->operands[i];
+        if (!(operand->flags & TN_OPERAND_HOST))
+            continue;
+        if (i < launch->num_outputs || !tn_operand_is_contiguous(operand))
+            return false;
+        bytes += aligned(staged_bytes(launch, operand));
+    }
+    return bytes <= STAGED_BYTES;
+}
+
 tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, const tn_cost *cost,
                              uint32_t source_line, uint64_t position)
 {
-    size_t dims = 0;
-    for (int i = 0; i < launch->num_operands; i++)
+    size_t dims = 0, staged = 0;
+    for (int i = 0; i < launch->num_operands; i++) {
         dims += (size_t)launch->operands[i].ndim;
+        staged += aligned(staged_bytes(launch, &launch->operands[i]));
+    }
     size_t operand_bytes = launch->num_operands * sizeof(tn_operand);
     size_t scalar_bytes = launch->num_scalars * sizeof(tn_scalar);
     tn_record *record;
@@ -83,13 +107,14 @@ tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, cons
         return TN_PUSH_FULL;
     tn_push result = reserve(
         queue,
-        aligned(sizeof *record + operand_bytes + scalar_bytes + 2 * dims * sizeof(int64_t)),
+        aligned(sizeof *record + operand_bytes + scalar_bytes + 2 * dims * sizeof(int64_t)) + staged,
         &record);
     if (result != TN_PUSHED)
         return result;
     tn_operand *operands = (tn_operand *)(record + 1);
     tn_scalar *scalars = (tn_scalar *)((char *)operands + operand_bytes);
     int64_t *free_dims = (int64_t *)((char *)scalars + scalar_bytes);
+    char *stage = (char *)record + record->bytes - staged;
     queue->work_ns += work_of(cost);
     record->kind = TN_RECORD_LAUNCH;
     record->position = position;
@@ -111,6 +136,11 @@ tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, cons
             free_dims[ndim + d] = from->strides[d];
         }
         free_dims += 2 * ndim;
+        size_t bytes = staged_bytes(launch, from);
+        if (bytes > 0) {
+            operands[i].data = memcpy(stage, from->data, bytes);
+            stage += aligned(bytes);
+        }
     }
     return TN_PUSHED;
 }

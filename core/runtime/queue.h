@@ -42,9 +42,13 @@ static inline bool tn_queue_is_empty(const tn_queue *queue)
     return queue->head == queue->tail;
 }
 
+/* Whether the host operands of a launch are small and plain enough to travel in the queue. */
+bool tn_queue_can_stage(const tn_launch_desc *launch);
+
 /* Outcome of a push: the queue may be full for now, or unable to take such a record at all. */
 typedef enum tn_push { TN_PUSHED, TN_PUSH_FULL, TN_PUSH_NEVER } tn_push;
 
+/* With TN_LAUNCH_COMPLETE_HOST the bytes of host operands are copied too. */
 tn_push tn_queue_push_launch(tn_queue *queue, const tn_launch_desc *launch, const tn_cost *cost,
                              uint32_t source_line, uint64_t position);
 tn_push tn_queue_push(tn_queue *queue, const tn_record *record); /* EVENT or WAIT */

@@ -235,6 +235,74 @@ TN_CASE(blocking_launches)
     tn_set_launch_blocking(false);
 }
 
+static tn_launch_desc copy_of(tn_operand operands[2], tn_stream *stream)
+{
+    return (tn_launch_desc){.op = TN_OP_copy,
+                            .compute_dtype = TN_FLOAT32,
+                            .flags = TN_LAUNCH_COMPLETE_HOST,
+                            .num_outputs = 1,
+                            .num_operands = 2,
+                            .operands = operands,
+                            .stream = stream};
+}
+
+TN_CASE(small_host_inputs_are_staged)
+{
+    static const int64_t size = 8;
+    float host[8];
+    tn_stream *stream = new_stream();
+    tn_block *a = floats(8, 0, stream);
+    tn_operand operands[2] = {operand_of(a, &size), operand_of(a, &size)};
+    operands[1].block = NULL;
+    operands[1].data = host;
+    operands[1].flags = TN_OPERAND_HOST;
+    tn_launch_desc launch = copy_of(operands, stream);
+    for (int i = 0; i < 8; i++)
+        host[i] = 7;
+    TN_CHECK_OK(sleep_on(stream, 10));
+#ifndef TN_HOSTILE
+    TN_CHECK_OK(tn_launch(&launch));
+    TN_CHECK(!tn_stream_query(stream));
+#else
+    tn_status status;
+    while ((status = tn_launch(&launch)) == TN_TIMEOUT)
+        continue;
+    TN_CHECK_OK(status);
+#endif
+    memset(host, 0, sizeof host);
+    TN_CHECK_OK(tn_stream_wait(stream, -1));
+    TN_CHECK(((float *)a->data)[0] == 7 && ((float *)a->data)[7] == 7);
+    tn_block_free(a);
+}
+
+TN_CASE(host_outputs_are_complete)
+{
+    static const int64_t size = 8;
+    float host[8] = {0};
+    tn_stream *stream = new_stream();
+    tn_block *a = floats(8, 1, stream), *b = floats(8, 2, stream);
+    tn_operand operands[2] = {operand_of(a, &size), operand_of(a, &size)};
+    operands[0].block = NULL;
+    operands[0].data = host;
+    operands[0].flags = TN_OPERAND_HOST;
+    tn_launch_desc launch = copy_of(operands, stream);
+    TN_CHECK_OK(sleep_on(stream, 10));
+    TN_CHECK_OK(add_on(stream, a, b));
+    TN_CHECK_OK(tn_launch(&launch));
+    TN_CHECK(host[0] == 3 && host[7] == 3);
+    TN_CHECK_OK(sleep_on(stream, 150));
+    int64_t start = tn_now_ns();
+    TN_CHECK_INT(tn_launch(&launch), TN_TIMEOUT);
+    TN_CHECK(tn_now_ns() - start < 130 * ms);
+    TN_CHECK_OK(tn_launch(&launch));
+    TN_CHECK_OK(sleep_on(stream, 1));
+    TN_CHECK_OK(sleep_on(stream, -1));
+    TN_CHECK_INT(tn_launch(&launch), TN_ERROR_VALUE);
+    TN_CHECK_OK(tn_launch(&launch));
+    tn_block_free(a);
+    tn_block_free(b);
+}
+
 TN_CASE(without_host_memory_for_a_queue)
 {
     tn_stream *stream = new_stream(), *other = new_stream();

@@ -172,7 +172,7 @@ TN_API tn_status tn_event_elapsed_ms(const tn_event *start, const tn_event *end,
 
 enum {
     TN_OPERAND_IMMEDIATE = 1, /* `value` holds it: a Python number or 0-dim host tensor */
-    TN_OPERAND_HOST = 2,      /* `data` is host memory, valid until the launch has completed */
+    TN_OPERAND_HOST = 2,      /* `data` is host memory, the caller's until the launch has completed */
     TN_OPERAND_ABSENT = 4,    /* an optional tensor that was not given */
     TN_OPERAND_CONJ = 8,      /* read as conj() of what is stored */
     TN_OPERAND_NEG = 16       /* read as the negative of what is stored */
@@ -194,6 +194,14 @@ typedef struct tn_operand {
     tn_scalar value;
 } tn_operand;
 
+enum {
+    /* For copies from and to pageable host memory: when tn_launch returns TN_OK the host operands have
+     * been used. Small host inputs are staged in the queue; otherwise the call waits for the stream
+     * and runs the op itself. While the stream stays busy it returns TN_TIMEOUT about every 100 ms with
+     * nothing launched: look for signals and call again. */
+    TN_LAUNCH_COMPLETE_HOST = 1
+};
+
 /* One operator call: a plain struct, never a closure. Operands: outputs first, then inputs; an
  * in-place operand appears in both places. Operand order and scalars of each op:
  * core/op/ops.def. */
@@ -204,6 +212,7 @@ typedef struct tn_launch_desc {
     uint16_t num_scalars;
     uint8_t compute_dtype; /* of pointwise ops and reductions: the common dtype after promotion;
                             * TN_DTYPE_NONE: the first input's */
+    uint8_t flags;         /* TN_LAUNCH_... */
     tn_stream *stream;
     tn_operand *operands;
     const tn_scalar *scalars;
