@@ -1,7 +1,6 @@
 /* The cost of a launch, and the ops' names: everything that ops.def says besides the kernel. */
 #include "op/op.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,29 +52,11 @@ static uint64_t numel(const tn_operand *operand)
     return count;
 }
 
-/* Multiply-adds of a (batched) matrix product without knowing which operand is which: with an
- * output of MN elements and factors of MK and KN the root of the product of the three is MNK. */
+/* A multiply-add per output element and element of the first factor's last dimension. */
 static uint64_t matmul_flops(const tn_launch_desc *launch, uint64_t outputs)
 {
-    uint64_t largest[2] = {0, 0}, batch = 1;
-    bool batched = true;
-    for (int i = launch->num_outputs; i < launch->num_operands; i++) {
-        const tn_operand *operand = &launch->operands[i];
-        uint64_t count = operand->flags & TN_OPERAND_NO_DATA ? 0 : numel(operand);
-        if (count > largest[0]) {
-            largest[1] = largest[0];
-            largest[0] = count;
-        } else if (count > largest[1]) {
-            largest[1] = count;
-        }
-        if (operand->ndim == 2)
-            batched = false; /* a matrix shared by the batch, or no batch at all */
-    }
-    const tn_operand *out = &launch->operands[0];
-    for (int d = 0; batched && d < out->ndim - 2; d++)
-        batch *= (uint64_t)out->sizes[d];
-    double product = (double)outputs * (double)largest[0] * (double)largest[1];
-    return batch == 0 ? 0 : (uint64_t)(2 * sqrt(product / (double)batch));
+    const tn_operand *a = &launch->operands[launch->num_outputs];
+    return a->ndim == 0 ? 2 * outputs : 2 * outputs * (uint64_t)a->sizes[a->ndim - 1];
 }
 
 /* Per output element the filter of one output channel. */
