@@ -245,14 +245,14 @@ at::Tensor reduce_all(int op, const at::Tensor& self, at::ScalarType dtype)
     return out;
 }
 
-at::Tensor sum(const at::Tensor& self, Dtype dtype)
+at::Tensor sum_all(const at::Tensor& self, Dtype dtype)
 {
     if (is_plain_float(self, dtype)) [[likely]]
         return reduce_all(TN_OP_sum, self, self.scalar_type());
     return SumOp::call(self, std::nullopt, false, dtype);
 }
 
-at::Tensor mean(const at::Tensor& self, Dtype dtype)
+at::Tensor mean_all(const at::Tensor& self, Dtype dtype)
 {
     if (is_plain_float(self, dtype)) [[likely]]
         return reduce_all(TN_OP_mean, self, self.scalar_type());
@@ -266,7 +266,7 @@ at::ScalarType sum_dtype(const at::Tensor& self, Dtype dtype)
     return c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();
 }
 
-at::Tensor prod(const at::Tensor& self, Dtype dtype)
+at::Tensor prod_all(const at::Tensor& self, Dtype dtype)
 {
     auto type = sum_dtype(self, dtype);
     if (!serves(self, type))
@@ -299,7 +299,7 @@ at::Tensor& extremum_all_out(const at::Tensor& self, at::Tensor& out)
 
 // ---- not structured --------------------------------------------------------------------------------
 
-at::Tensor nansum(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype)
+at::Tensor nansum_dims(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype)
 {
     if (c10::isIntegralType(self.scalar_type(), true))
         return SumOp::call(self, dims, keepdim, dtype);
@@ -318,12 +318,12 @@ at::Tensor& nansum_out(const at::Tensor& self, Dims dims, bool keepdim, Dtype dt
     TORCH_CHECK(!dtype || *dtype == out.scalar_type(), "nansum: provided dtype must match dtype of "
                 "result. Got ", toString(out.scalar_type()), " and ", toString(dtype.value_or(at::kFloat)),
                 ".");
-    auto result = nansum(self, dims, keepdim, out.scalar_type());
+    auto result = nansum_dims(self, dims, keepdim, out.scalar_type());
     at::native::resize_output(out, result.sizes());
     return out.copy_(result);
 }
 
-at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims)
+at::Tensor count_set(const at::Tensor& self, at::IntArrayRef dims)
 {
     uint64_t mask = dim_mask(Dims(dims), self.dim());
     if (!Test<void, TN_OP_count_nonzero>::serves(self, self))
@@ -334,13 +334,13 @@ at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dims)
     return out;
 }
 
-at::Tensor trace(const at::Tensor& self)
+at::Tensor matrix_trace(const at::Tensor& self)
 {
     TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
     auto diagonal = self.diagonal();
     if (!serves(diagonal, sum_dtype(self, {})))
         return call_fallback<at::Tensor(const at::Tensor&)>("aten::trace", "", self);
-    return sum(diagonal, {});
+    return sum_all(diagonal, std::nullopt);
 }
 
 at::Tensor is_all_true(const at::Tensor& self)
@@ -445,15 +445,15 @@ std::tuple<at::Tensor, at::Tensor> variance_mean(const at::Tensor& self, Dims di
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     using namespace neuron;
-    m.impl("sum", &sum);
+    m.impl("sum", &sum_all);
     m.impl("sum.dim_IntList", &SumOp::call);
     m.impl("sum.IntList_out", &SumOp::out);
-    m.impl("mean", &mean);
+    m.impl("mean", &mean_all);
     m.impl("mean.dim", &MeanOp::call);
     m.impl("mean.out", &MeanOp::out);
-    m.impl("nansum", &nansum);
+    m.impl("nansum", &nansum_dims);
     m.impl("nansum.out", &nansum_out);
-    m.impl("prod", &prod);
+    m.impl("prod", &prod_all);
     m.impl("prod.dim_int", &ProdOp::call);
     m.impl("prod.int_out", &ProdOp::out);
     m.impl("amax", &AmaxOp::call);
@@ -478,8 +478,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("all.dims_out", &AllDimsOp::out);
     m.impl("_is_all_true", &is_all_true);
     m.impl("_is_any_true", &is_any_true);
-    m.impl("count_nonzero.dim_IntList", &count_nonzero);
-    m.impl("trace", &trace);
+    m.impl("count_nonzero.dim_IntList", &count_set);
+    m.impl("trace", &matrix_trace);
     m.impl("linalg_vector_norm", &VectorNormOp::call);
     m.impl("linalg_vector_norm.out", &VectorNormOp::out);
     m.impl("norm.ScalarOpt_dim", &NormOp::call);
