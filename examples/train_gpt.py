@@ -229,11 +229,11 @@ def draw(curve, validation_loss, title, path):
 
 def report_fallback():
     """Says which operators ran on the host; returns their number."""
-    rows = torch.neuron.fallback_report()
-    total = sum(row["count"] for row in rows)
+    report = torch.neuron.fallback_report()
+    total = sum(row["count"] for row in report)
     print(f"ops that fell back to the host: {total}")
-    for row in rows:
-        print(f"  {row['op']}: {row['count']} times, first at {row['location']}")
+    if total:
+        print(report)
     return total
 
 
