@@ -89,17 +89,14 @@ TN_CASE(a_busy_stream_queues_in_order)
     tn_stream *stream = default_stream();
     tn_block *a = floats(100, 0, stream), *b = floats(100, 1, stream);
     uint64_t launched = tn_op_launches(TN_OP_add);
-    TN_CHECK_OK(sleep_on(stream, 20));
-    int64_t start = tn_now_ns();
+    TN_CHECK_OK(sleep_on(stream, 100));
     for (int i = 0; i < ADDS; i++)
         TN_CHECK_OK(add_on(stream, a, b));
 #ifndef TN_HOSTILE
-    TN_CHECK(tn_now_ns() - start < 15 * ms);
     TN_CHECK(!tn_stream_query(stream));
     TN_CHECK(((float *)a->data)[0] == 0);
     TN_CHECK_INT(tn_stream_wait(stream, 1 * ms), TN_TIMEOUT);
 #endif
-    (void)start;
     TN_CHECK_OK(tn_stream_wait(stream, -1));
     TN_CHECK(((float *)a->data)[0] == ADDS && ((float *)a->data)[99] == ADDS);
     TN_CHECK_INT(tn_op_launches(TN_OP_add) - launched, ADDS);
@@ -129,10 +126,10 @@ TN_CASE(two_slow_streams_overlap)
 {
     tn_stream *one = new_stream(), *two = new_stream();
     int64_t start = tn_now_ns();
-    TN_CHECK_OK(sleep_on(one, 60));
-    TN_CHECK_OK(sleep_on(two, 60));
+    TN_CHECK_OK(sleep_on(one, 200));
+    TN_CHECK_OK(sleep_on(two, 200));
     TN_CHECK_OK(tn_device_wait(0, -1));
-    TN_CHECK(tn_now_ns() - start < 110 * ms);
+    TN_CHECK(tn_now_ns() - start < 390 * ms);
 }
 
 TN_CASE(a_parked_stream_blocks_nobody)
@@ -142,16 +139,15 @@ TN_CASE(a_parked_stream_blocks_nobody)
     tn_event *event;
     TN_CHECK_OK(tn_event_create(0, false, &event));
     TN_CHECK(tn_event_query(event)); /* never recorded */
-    TN_CHECK_OK(sleep_on(slow, 40));
+    TN_CHECK_OK(sleep_on(slow, 150));
     TN_CHECK_OK(tn_event_record(event, slow));
     TN_CHECK(!tn_event_query(event));
     TN_CHECK_OK(tn_stream_wait_event(parked, event));
     TN_CHECK_OK(add_on(parked, a, b));
     TN_CHECK(!tn_stream_query(parked));
-    int64_t start = tn_now_ns();
     TN_CHECK_OK(sleep_on(third, 1));
     TN_CHECK_OK(tn_stream_wait(third, -1));
-    TN_CHECK(tn_now_ns() - start < 30 * ms);
+    TN_CHECK(!tn_stream_query(slow));
     TN_CHECK(((float *)a->data)[0] == 0);
     tn_event_destroy(event);
     TN_CHECK_OK(tn_stream_wait(parked, -1));
@@ -177,7 +173,7 @@ TN_CASE(events_measure_time)
     TN_CHECK_INT(tn_event_wait(end, 1 * ms), TN_TIMEOUT);
     TN_CHECK_OK(tn_event_wait(end, -1));
     TN_CHECK_OK(tn_event_elapsed_ms(start, end, &elapsed));
-    TN_CHECK(elapsed > 29.9 && elapsed < 60);
+    TN_CHECK(elapsed > 29.9 && elapsed < 1000);
     TN_CHECK_INT(tn_event_elapsed_ms(start, silent, &elapsed), TN_ERROR_VALUE);
     tn_event_destroy(start);
     tn_event_destroy(end);
@@ -290,11 +286,14 @@ TN_CASE(host_outputs_are_complete)
     TN_CHECK_OK(add_on(stream, a, b));
     TN_CHECK_OK(tn_launch(&launch));
     TN_CHECK(host[0] == 3 && host[7] == 3);
-    TN_CHECK_OK(sleep_on(stream, 150));
+    TN_CHECK_OK(sleep_on(stream, 400));
     int64_t start = tn_now_ns();
     TN_CHECK_INT(tn_launch(&launch), TN_TIMEOUT);
-    TN_CHECK(tn_now_ns() - start < 130 * ms);
-    TN_CHECK_OK(tn_launch(&launch));
+    TN_CHECK(tn_now_ns() - start < 390 * ms && !tn_stream_query(stream));
+    tn_status status;
+    while ((status = tn_launch(&launch)) == TN_TIMEOUT)
+        continue;
+    TN_CHECK_OK(status);
     TN_CHECK_OK(sleep_on(stream, 1));
     TN_CHECK_OK(sleep_on(stream, -1));
     TN_CHECK_INT(tn_launch(&launch), TN_ERROR_VALUE);
