@@ -494,7 +494,8 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
     at::assert_no_overlap(out, self);
     auto [counts, total] = count_mask(self);
     if (at::native::resize_output(out, {total, self.dim()}))
-        out.unsafeGetTensorImpl()->set_sizes_and_strides({total, self.dim()}, {1, total});
+        out.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef({total, self.dim()}),
+                                                         at::IntArrayRef({int64_t{1}, total}));
     if (out.numel() != 0)
         Launch(TN_OP_nonzero).out(out).in(self).in(counts).run();
     return out;
