@@ -121,6 +121,32 @@ using ConjPhysical = Unary<TN_OP_conj_physical, Kind::Plain, Name_conj_physical>
 using LogicalNot = Unary<TN_OP_logical_not, Kind::Bool, Name_logical_not>;
 using Relu = Unary<TN_OP_relu, Kind::Plain, Name_relu>;
 
+// Functions from complex to real numbers; the others are plain.
+template <int Op, class Plain>
+struct ToReal {
+    static at::Tensor& out(const at::Tensor& self, at::Tensor& out)
+    {
+        if (!self.is_complex() || out.is_complex() || !supports(Op, self.scalar_type()))
+            return Plain::out(self, out);
+        at::ScalarType real = c10::toRealValueType(self.scalar_type());
+        TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real,
+                    " can't be cast to the desired output type ", out.scalar_type());
+        at::native::resize_output(out, self.sizes());
+        if (out.numel() != 0)
+            launch_pointwise(Op, out, self.scalar_type(), self);
+        return out;
+    }
+    static at::Tensor call(const at::Tensor& self)
+    {
+        if (!self.is_complex() || !supports(Op, self.scalar_type()))
+            return Plain::call(self);
+        at::Tensor result = new_tensor_like(self, c10::toRealValueType(self.scalar_type()));
+        return out(self, result);
+    }
+};
+using AbsOf = ToReal<TN_OP_abs, Abs>;
+using AngleOf = ToReal<TN_OP_angle, Angle>;
+
 at::Tensor relu(const at::Tensor& self)
 {
     TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
@@ -445,7 +471,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     using namespace neuron;
     m.impl("relu", &relu);
     m.impl("relu_", &relu_);
-    m.impl("abs.out", &Abs::out);
+    m.impl("abs.out", &AbsOf::out);
     m.impl("isnan", &IsNan::call);
     m.impl("nan_to_num.out", &NanToNum::out);
     m.impl("hardswish", &Hardswish::call);
@@ -459,8 +485,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("hardtanh_backward.grad_input", &hardtanh_backward_out);
     m.impl("logit", &Logit::call);
     m.impl("logit.out", &Logit::out);
-    m.impl("angle", &Angle::call);
-    m.impl("angle.out", &Angle::out);
+    m.impl("angle", &AngleOf::call);
+    m.impl("angle.out", &AngleOf::out);
     m.impl("conj_physical.out", &ConjPhysical::out);
     m.impl("logical_not.out", &LogicalNot::out);
     m.impl("logical_and.out", &Logical<TN_OP_logical_and, Name_logical_and>::out);

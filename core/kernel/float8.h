@@ -1,5 +1,5 @@
 /* The 8-bit floating formats, bit by bit, rounding to nearest even as torch's conversions do:
- * e4m3fn and the fnuz forms turn overflow into NaN, e5m2 into infinity. */
+ * overflow saturates in e4m3fn, becomes NaN in the fnuz forms and infinity in e5m2. */
 #ifndef TN_KERNEL_FLOAT8_H
 #define TN_KERNEL_FLOAT8_H
 
@@ -57,7 +57,8 @@ static inline uint8_t tn_float_to_e4m3fn(float value)
 {
     uint32_t bits = tn_bits_of_float(value), magnitude = bits & 0x7fffffff;
     uint32_t result = tn_round_magnitude(magnitude, 3, 7);
-    result = result > 0x7f || magnitude >= 0x43f00000 ? 0x7f : result;
+    result = result > 0x7e || magnitude >= 0x43e00000 ? 0x7e : result;
+    result = magnitude > 0x7f800000 ? 0x7f : result;
     return (uint8_t)(result | (bits >> 24 & 0x80));
 }
 

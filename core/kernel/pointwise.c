@@ -434,8 +434,13 @@ tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op)
         plan_walk(&p);
     plan_units(&p);
     int64_t units = (p.rows + p.unit_rows - 1) / p.unit_rows * p.units_per_row;
-    int64_t grain = GRAIN_ELEMENTS / (p.unit_rows * p.unit_columns);
+    int64_t unit_elements = p.unit_rows * (p.columns < p.unit_columns ? p.columns : p.unit_columns);
+    int64_t grain = 1 + GRAIN_ELEMENTS / unit_elements;
     job j = {&p, false};
     tn_parallel_for(units, grain, run_units, &j);
-    return j.fault ? tn_fail(TN_ERROR_RUNTIME, "ZeroDivisionError") : TN_OK;
+    if (!j.fault)
+        return TN_OK;
+    return tn_fail(TN_ERROR_RUNTIME, launch->op == TN_OP_cross_entropy
+                                         ? "all elements of input should be between 0 and 1"
+                                         : "ZeroDivisionError");
 }

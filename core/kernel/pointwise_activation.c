@@ -50,22 +50,22 @@ TN_TILE_DEFINE(hardtanh_i64, int64_t, 1,
                int64_t low = tn_call_int(call, 0); int64_t high = tn_call_int(call, 1),
                (a < low ? low : a) > high ? high : (a < low ? low : a))
 OPERATOR_RI(hardtanh, 1, 0);
-REAL(hardtanh_backward, 2, SCALAR(low, 0); SCALAR(high, 1), (b <= low) | (b >= high) ? 0 : a)
+REAL(hardtanh_backward, 2, SCALAR(low, 0); SCALAR(high, 1), ((b <= low) | (b >= high)) ? 0 : a)
 OPERATOR_R(hardtanh_backward, 2, 0);
 
 #define CLIPPED(x) MIN(MAX((x), (real)0), (real)6)
 REAL(hardsigmoid, 1, NO_SETUP, CLIPPED(a + 3) / 6)
 OPERATOR_R(hardsigmoid, 1, 0);
-REAL(hardsigmoid_backward, 2, NO_SETUP, (b > -3) & (b < 3) ? a / 6 : 0)
+REAL(hardsigmoid_backward, 2, NO_SETUP, ((b > -3) & (b < 3)) ? a / 6 : 0)
 OPERATOR_R(hardsigmoid_backward, 2, 0);
 REAL(hardswish, 1, NO_SETUP, a * CLIPPED(a + 3) / 6)
 OPERATOR_R(hardswish, 1, 0);
 REAL(hardswish_backward, 2, NO_SETUP, b <= -3 ? 0 : b < 3 ? a * (b / 3 + (real)0.5) : a)
 OPERATOR_R(hardswish_backward, 2, 0);
 
-REAL(hardshrink, 1, SCALAR(limit, 0), (a >= -limit) & (a <= limit) ? 0 : a)
+REAL(hardshrink, 1, SCALAR(limit, 0), ((a >= -limit) & (a <= limit)) ? 0 : a)
 OPERATOR_R(hardshrink, 1, 0);
-REAL(shrink_backward, 2, SCALAR(limit, 0), (b >= -limit) & (b <= limit) ? 0 : a)
+REAL(shrink_backward, 2, SCALAR(limit, 0), ((b >= -limit) & (b <= limit)) ? 0 : a)
 OPERATOR_R(shrink_backward, 2, 0);
 REAL(softshrink, 1, SCALAR(limit, 0), a > limit ? a - limit : a < -limit ? a + limit : a != a ? a : 0)
 OPERATOR_R(softshrink, 1, 0);
@@ -173,10 +173,24 @@ REAL(huber_error_backward, 3, FACTOR; SCALAR(delta, 1),
      factor * a * (ABS(b - c) <= delta ? b - c : delta * SIGN(b - c)))
 OPERATOR_R(huber_error_backward, 3, 0);
 
-/* Binary cross entropy: logarithms are bounded by -100 as torch does; input 2 (3) is the weight. */
+/* Binary cross entropy: logarithms are bounded by -100 as torch does; input 2 (3) is the weight. A
+ * probability outside [0, 1] is a fault. */
 #define BOUNDED_LOG(x) MAX((x), (real)-100)
-REAL_LIBM(cross_entropy, 3, NO_SETUP,
+REAL_LIBM(probability_entropy, 3, NO_SETUP,
           c * ((b - 1) * BOUNDED_LOG(LOG1P(-a)) - b * BOUNDED_LOG(LOG(a))))
+#define CHECKED_ENTROPY(T, SUFFIX)                                                                 \
+    static void cross_entropy_##SUFFIX(const tn_tile_call *call, int64_t n)                        \
+    {                                                                                              \
+        const T *probability = call->in[0];                                                        \
+        int outside = 0;                                                                           \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            outside |= !((probability[i] >= 0) & (probability[i] <= 1));                           \
+        if (outside)                                                                               \
+            *call->fault = true;                                                                   \
+        probability_entropy_##SUFFIX(call, n);                                                     \
+    }
+CHECKED_ENTROPY(float, f32)
+CHECKED_ENTROPY(double, f64)
 OPERATOR_R(cross_entropy, 3, 0);
 REAL(cross_entropy_backward, 4, FACTOR, factor * d * a * (b - c) / MAX((1 - b) * b, (real)1e-12))
 OPERATOR_R(cross_entropy_backward, 4, 0);

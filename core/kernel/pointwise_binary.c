@@ -255,20 +255,20 @@ OPERATOR_I(bitwise_xor, 2, TN_TILE_BOOL);
 
 /* Shifts by the width or more, or by less than 0, push everything out. */
 #define WIDTH int64_t width = 8 * (int64_t)tn_dtype_size((tn_dtype)call->compute_dtype)
-WHOLE(bitwise_left_shift, 2, WIDTH, (b < 0) | (b >= width) ? 0 : WRAP(U(a) << (b & 63)))
+WHOLE(bitwise_left_shift, 2, WIDTH, b < 0 || b >= width ? 0 : WRAP(U(a) << (b & 63)))
 OPERATOR_I(bitwise_left_shift, 2, 0);
-WHOLE(bitwise_right_shift, 2, WIDTH, a >> ((b < 0) | (b >= width) ? width - 1 : b))
+WHOLE(bitwise_right_shift, 2, WIDTH, a >> (b < 0 || b >= width ? width - 1 : b))
 OPERATOR_I(bitwise_right_shift, 2, 0);
 
 static inline tn_complex complex_truth(int truth)
 {
     return (tn_complex){truth, 0};
 }
-#define NONZERO(x) ((x).re != 0 || (x).im != 0)
+#define NONZERO(x) (((x).re != 0) | ((x).im != 0))
 #define LOGICAL(name, op)                                                                          \
-    REAL(name, 2, NO_SETUP, (real)((a != 0)op(b != 0)))                                            \
-    WHOLE(name, 2, NO_SETUP, (a != 0)op(b != 0))                                                   \
-    COMPLEX(name, 2, NO_SETUP, complex_truth(NONZERO(a) op NONZERO(b)))                            \
+    REAL(name, 2, NO_SETUP, (real)((int)(a != 0)op(int)(b != 0)))                                            \
+    WHOLE(name, 2, NO_SETUP, (int)(a != 0)op(int)(b != 0))                                                   \
+    COMPLEX(name, 2, NO_SETUP, complex_truth((int)NONZERO(a) op (int)NONZERO(b)))                            \
     OPERATOR_RIC(name, 2, TN_TILE_BOOL);
 LOGICAL(logical_and, &)
 LOGICAL(logical_or, |)
@@ -312,7 +312,7 @@ OPERATOR_RI(heaviside, 2, TN_TILE_BOOL);
 TN_INLINE float hypot_lane(float x, float y)
 {
     double root = __builtin_sqrt((double)x * x + (double)y * y);
-    int infinite = (tn_absf(x) == (float)INFINITY) | (tn_absf(y) == (float)INFINITY);
+    int infinite = (int)(tn_absf(x) == (float)INFINITY) | (int)(tn_absf(y) == (float)INFINITY);
     return infinite ? (float)INFINITY : (float)root;
 }
 #define HYPOT(x, y) BY_TYPE(x, hypot_lane, hypot)(x, y)

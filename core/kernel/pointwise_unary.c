@@ -20,7 +20,7 @@ OPERATOR_RIC(neg, 1, 0);
 REAL(abs, 1, NO_SETUP, ABS(a))
 WHOLE(abs, 1, NO_SETUP, a < 0 ? WRAP(0 - U(a)) : a)
 COMPLEX(abs, 1, NO_SETUP, complex_of(hypot(a.re, a.im), 0))
-OPERATOR_RIC(abs, 1, TN_TILE_BOOL);
+OPERATOR_RIC(abs, 1, 0);
 
 /* NaN has no sign: 0 for sign() and, like CPU torch, for sgn() of real numbers. */
 REAL(sign, 1, NO_SETUP, (real)((a > 0) - (a < 0)))
@@ -176,16 +176,20 @@ OPERATOR_R(sinc, 1, 0);
 /* ---- error and gamma functions ------------------------------------------------------------------ */
 
 FUNCTION(erf, tn_erf_f32, erf)
-LIBM_FUNCTION(erfc, erfcf, erfc)
+REAL_SCALAR(erfc, 1, NO_SETUP, (real)erfc(a))
+OPERATOR_R(erfc, 1, 0);
 
-/* Winitzki's approximation, then Halley's steps on the function that is small there. */
+/* Winitzki's approximation (the tangent where it cancels), then Halley's steps on the function that is
+ * small there. */
 static double erfinv_of(double y)
 {
     if (!(fabs(y) < 1))
         return fabs(y) == 1 ? copysign(INFINITY, y) : NAN;
     double rest = log1p(-y * y), k = 4.330746750799873 + 0.5 * rest; /* 2 / (pi 0.147) */
     double x = copysign(sqrt(sqrt(k * k - rest / 0.147) - k), y);
-    for (int i = 0; i < 3 && x != 0; i++) {
+    if (fabs(y) < 0.1)
+        x = y * 0x1.c5bf891b4ef6bp-1; /* sqrt(pi) / 2 */
+    for (int i = 0; i < 3; i++) {
         double far = (1 - fabs(y)) - erfc(fabs(x));
         double error = fabs(y) < 0.5 ? erf(x) - y : y < 0 ? -far : far;
         double step = error / (0x1.20dd750429b6dp0 * exp(-x * x)); /* 2 / sqrt(pi) */

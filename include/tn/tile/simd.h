@@ -20,12 +20,15 @@ enum { TN_LANE_COUNT = 16 };
 #define TN_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define TN_INDEPENDENT TN_PRAGMA(clang loop vectorize(assume_safety))
+#define TN_KEEP_LOOP TN_PRAGMA(clang loop unroll(disable))
 #else
 #define TN_INDEPENDENT TN_PRAGMA(GCC ivdep)
+#define TN_KEEP_LOOP TN_PRAGMA(GCC unroll 1)
 #endif
 
-/* Iterations are independent of each other, even where an output is an input. */
-#define TN_LANES(l) TN_INDEPENDENT for (int l = 0; l < TN_LANE_COUNT; l++)
+/* Iterations are independent of each other, even where an output is an input. A loop over lanes must reach
+ * the vectorizer as a loop: unrolled before it, it would become scalar code. */
+#define TN_LANES(l) TN_INDEPENDENT TN_KEEP_LOOP for (int l = 0; l < TN_LANE_COUNT; l++)
 #define TN_EACH(i, n) TN_INDEPENDENT for (int64_t i = 0; i < (n); i++)
 
 #define TN_INLINE static inline __attribute__((always_inline, unused))
