@@ -78,25 +78,31 @@ static void move_rows(void *context, int64_t begin, int64_t end)
 
 /* ---- block transposes -------------------------------------------------------------------------- */
 
-/* Written along the innermost dimension, read along dimension `across`; BLOCK^2 elements fit in L1. */
+/* Read along dimension `across`, written along the innermost one, through a small block: each cache line is
+ * touched once, even where a power of two as pitch would map whole columns to one set of the cache. */
 #define MOVE_BLOCK(T)                                                                              \
-    for (int64_t r = 0; r < rows; r++)                                                             \
+    {                                                                                              \
+        T block[BLOCK][BLOCK + 1];                                                                 \
         for (int64_t c = 0; c < columns; c++)                                                      \
-            *(T *)(to + r * to_row + c * to_column) =                                              \
-                *(const T *)(from + r * from_row + c * from_column);                               \
-    break
+            for (int64_t r = 0; r < rows; r++)                                                     \
+                block[c][r] = *(const T *)(from + r * (int64_t)sizeof(T) + c * from_column);       \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t c = 0; c < columns; c++)                                                  \
+                *(T *)(to + r * to_row + c * to_column) = block[c][r];                             \
+        break;                                                                                     \
+    }
 
 static void move_block(const move *m, char *to, const char *from, int64_t rows, int64_t columns)
 {
     int inner = m->walk.ndim - 1;
     int64_t to_row = m->walk.strides[0][m->across], to_column = m->walk.strides[0][inner];
-    int64_t from_row = m->walk.strides[1][m->across], from_column = m->walk.strides[1][inner];
+    int64_t from_column = m->walk.strides[1][inner];
     switch (m->size) {
-    case 1: MOVE_BLOCK(uint8_t);
-    case 2: MOVE_BLOCK(uint16_t);
-    case 4: MOVE_BLOCK(uint32_t);
-    case 8: MOVE_BLOCK(uint64_t);
-    default: MOVE_BLOCK(element16);
+    case 1: MOVE_BLOCK(uint8_t)
+    case 2: MOVE_BLOCK(uint16_t)
+    case 4: MOVE_BLOCK(uint32_t)
+    case 8: MOVE_BLOCK(uint64_t)
+    default: MOVE_BLOCK(element16)
     }
 }
 
