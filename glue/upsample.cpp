@@ -1,0 +1,118 @@
+// Interpolation: nearest, linear and cubic, forward and backward. ATen's meta functions check and shape.
+#include <torch/library.h>
+
+#include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_meta.h>
+#include <ATen/ops/upsample_bicubic2d_backward_meta.h>
+#include <ATen/ops/upsample_bicubic2d_meta.h>
+#include <ATen/ops/upsample_bilinear2d_backward_meta.h>
+#include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
+#include <ATen/ops/upsample_nearest1d_backward_meta.h>
+#include <ATen/ops/upsample_nearest1d_meta.h>
+#include <ATen/ops/upsample_nearest2d_backward_meta.h>
+#include <ATen/ops/upsample_nearest2d_meta.h>
+#include <ATen/ops/upsample_nearest3d_backward_meta.h>
+#include <ATen/ops/upsample_nearest3d_meta.h>
+#include <ATen/ops/upsample_trilinear3d_backward_meta.h>
+#include <ATen/ops/upsample_trilinear3d_meta.h>
+
+#include "fallback.h"
+#include "resample.h"
+#include "structured.h"
+
+namespace neuron {
+namespace {
+
+// Picks align_corners and the scales out of an argument list.
+void read(Resample&, at::IntArrayRef) {}
+void read(Resample& resample, bool align_corners)
+{
+    resample.align_corners = align_corners;
+}
+void read(Resample& resample, std::optional<double> scale)
+{
+    resample.parameters.insert(resample.parameters.end(), {scale.value_or(0), 0, 0});
+}
+
+template <class Meta, Taps Kind, int Spatial, bool Gradient, class... Args>
+struct Upsample {
+    static inline std::string name, out_overload; // of the dispatcher, for the fallback
+
+    static void into(Structured<Meta>& op, const at::Tensor& self, Args... args)
+    {
+        op.meta(self, args...);
+        Resample resample{.kind = Kind, .spatial = Spatial, .gradient = Gradient};
+        (read(resample, args), ...);
+        resample.run(op.output(), self);
+        op.finish();
+    }
+    static at::Tensor functional(const at::Tensor& self, Args... args)
+    {
+        if (!resamples(self))
+            return call_fallback<at::Tensor(const at::Tensor&, Args...)>(name.c_str(), "", self, args...);
+        Structured<Meta> op;
+        into(op, self, args...);
+        return op.take();
+    }
+    static at::Tensor& out(const at::Tensor& self, Args... args, at::Tensor& out)
+    {
+        if (!resamples(self))
+            return call_fallback<at::Tensor&(const at::Tensor&, Args..., at::Tensor&)>(
+                name.c_str(), out_overload.c_str(), self, args..., out);
+        Structured<Meta> op(Variant::Out, {out});
+        into(op, self, args...);
+        return out;
+    }
+    static void add(torch::Library& m, const std::string& plain)
+    {
+        name = "aten::" + plain;
+        out_overload = Gradient ? "grad_input" : "out";
+        m.impl(plain.c_str(), &functional);
+        m.impl((plain + "." + out_overload).c_str(), &out);
+    }
+};
+
+using Sizes = at::IntArrayRef;
+using Scale = std::optional<double>;
+
+template <class Forward, class Backward, Taps Kind, int Spatial, class... Rest>
+void add(torch::Library& m, const std::string& name)
+{
+    Upsample<Forward, Kind, Spatial, false, Sizes, Rest...>::add(m, name);
+    Upsample<Backward, Kind, Spatial, true, Sizes, Sizes, Rest...>::add(m, name + "_backward");
+}
+
+} // namespace
+} // namespace neuron
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    using namespace neuron;
+    using namespace at::meta;
+    add<structured_upsample_nearest1d, structured_upsample_nearest1d_backward, Taps::Nearest, 1, Scale>(
+        m, "upsample_nearest1d");
+    add<structured_upsample_nearest2d, structured_upsample_nearest2d_backward, Taps::Nearest, 2, Scale,
+        Scale>(m, "upsample_nearest2d");
+    add<structured_upsample_nearest3d, structured_upsample_nearest3d_backward, Taps::Nearest, 3, Scale,
+        Scale, Scale>(m, "upsample_nearest3d");
+    add<structured__upsample_nearest_exact1d, structured__upsample_nearest_exact1d_backward,
+        Taps::NearestExact, 1, Scale>(m, "_upsample_nearest_exact1d");
+    add<structured__upsample_nearest_exact2d, structured__upsample_nearest_exact2d_backward,
+        Taps::NearestExact, 2, Scale, Scale>(m, "_upsample_nearest_exact2d");
+    add<structured__upsample_nearest_exact3d, structured__upsample_nearest_exact3d_backward,
+        Taps::NearestExact, 3, Scale, Scale, Scale>(m, "_upsample_nearest_exact3d");
+    add<structured_upsample_linear1d, structured_upsample_linear1d_backward, Taps::Linear, 1, bool, Scale>(
+        m, "upsample_linear1d");
+    add<structured_upsample_bilinear2d, structured_upsample_bilinear2d_backward, Taps::Linear, 2, bool,
+        Scale, Scale>(m, "upsample_bilinear2d");
+    add<structured_upsample_trilinear3d, structured_upsample_trilinear3d_backward, Taps::Linear, 3, bool,
+        Scale, Scale, Scale>(m, "upsample_trilinear3d");
+    add<structured_upsample_bicubic2d, structured_upsample_bicubic2d_backward, Taps::Cubic, 2, bool, Scale,
+        Scale>(m, "upsample_bicubic2d");
+}

@@ -1,0 +1,72 @@
+"""Interpolation and padding against CPU torch, forward and backward."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from host_reference import ALL, FLOATS, compare, compare_gradients, normal, same_error, sample
+
+TOLERANCE = {torch.float32: (2e-6, 2e-6), torch.float64: (1e-12, 1e-12), torch.bfloat16: (1.6e-2, 2e-2),
+             torch.float16: (2e-3, 2e-3)}
+
+
+def images(dims, dtype=torch.float32):
+    return normal(2, 5, *(3, 6, 7)[3 - dims:], dtype=dtype)
+
+
+def layouts(x):
+    yield x
+    if x.dim() > 3:
+        yield x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+
+
+SIZES = [dict(scale_factor=2), dict(scale_factor=1.7), dict(scale_factor=0.6, recompute_scale_factor=True), dict(size=5),
+         dict(size=11)]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest(mode, dims, dtype):
+    for kwargs in SIZES:
+        for x in layouts(images(dims, dtype)):
+            compare(lambda x: F.interpolate(x, mode=mode, **kwargs), x, strides=dims == 2)
+        rtol, atol = TOLERANCE[dtype]
+        compare_gradients(lambda x: F.interpolate(x, mode=mode, **kwargs), images(dims, dtype), rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode, dims", [("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)])
+@pytest.mark.parametrize("align", [False, True])
+def test_interpolation(mode, dims, align, dtype):
+    rtol, atol = TOLERANCE[dtype]
+    for kwargs in SIZES:
+        for x in layouts(images(dims, dtype)):
+            compare(lambda x: F.interpolate(x, mode=mode, align_corners=align, **kwargs), x, exact=False, rtol=rtol, atol=atol,
+                    strides=False)
+        if dtype != torch.float16:  # the CPU sums fp16 gradients in fp16
+            compare_gradients(lambda x: F.interpolate(x, mode=mode, align_corners=align, **kwargs), images(dims, dtype),
+                              rtol=rtol, atol=atol * (8 if dtype == torch.bfloat16 else 4))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding(mode, dims):
+    for pads in ((1, 2), (2, 0, 1, 1), (1, 2, 0, 1, 2, 1)):
+        if len(pads) != 2 * dims:
+            continue
+        for x in layouts(images(dims)):
+            compare(lambda x: F.pad(x, pads, mode=mode), x, strides=False)
+        compare_gradients(lambda x: F.pad(x, pads, mode=mode), images(dims))
+        compare_gradients(lambda x: F.pad(x, pads, mode=mode), images(dims, torch.float64))
+        compare(lambda x: F.pad(x, pads, mode=mode), images(dims)[0])
+        compare(lambda x: F.pad(x, pads, mode=mode), images(dims, torch.bfloat16))
+    same_error(lambda x: F.pad(x, (9, 9) + (0, 0) * (dims - 1), mode="reflect"), images(dims))
+    same_error(lambda x: F.pad(x, (-5, -5) + (0, 0) * (dims - 1), mode=mode), images(dims))
+
+
+def test_constant_padding():
+    for dtype in ALL:
+        compare(lambda x: F.pad(x, (1, 2, 0, 3), value=1), sample(3, 4, 5, dtype=dtype))
+    compare(lambda x: F.pad(x, (-1, 2, -1, 0)), images(2))
+    compare_gradients(lambda x: F.pad(x, (1, -2)), images(2))
