@@ -16,10 +16,9 @@ enum LineOp : int64_t { kSort = 0, kTopk = 1, kKth = 2, kMedian = 3, kNanMedian 
 
 void check_sortable(const char* op, const at::Tensor& self)
 {
-    TORCH_CHECK_TYPE(!self.is_complex() || std::string_view(op) != "sort",
-                     "Sort does not support complex dtypes on CPU");
-    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() && !at::isFloat8Type(self.scalar_type()), "\"", op,
-                                "\" not implemented for '", self.scalar_type(), "'");
+    TORCH_CHECK(!self.is_complex(), op, " does not support complex dtypes on CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(!at::isFloat8Type(self.scalar_type()), "\"", op, "\" not implemented for '",
+                                self.scalar_type(), "'");
 }
 
 void launch_lines(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim,
@@ -65,6 +64,7 @@ PairRef sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim
 void topk_into(Topk& op, const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted)
 {
     check_sortable("topk", self);
+    TORCH_CHECK(self.scalar_type() != at::kBool, "topk does not support bool dtypes on CPU");
     op.meta(self, k, dim, largest, sorted);
     launch_lines(op.output(0), op.output(1), self, at::maybe_wrap_dim(dim, self.dim()), k, largest, kTopk);
     op.finish();

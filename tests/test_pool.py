@@ -10,6 +10,11 @@ TOLERANCE = {torch.float32: (1.3e-6, 1e-6), torch.float64: (1e-12, 1e-12), torch
              torch.float16: (1e-3, 1e-3)}
 
 
+def skip_what_the_cpu_lacks(dims, dtype):
+    if dims == 3 and dtype in (torch.bfloat16, torch.float16):
+        pytest.skip("the CPU has no such kernel to compare with")
+
+
 def images(dims, dtype=torch.float32, batch=True):
     sizes = (7, 10, 9)[3 - dims:] if dims < 3 else (7, 10, 9)
     return normal(*((2, 5) if batch else (5,)), *sizes, dtype=dtype)
@@ -25,6 +30,7 @@ def layouts(x):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_average(dims, dtype):
+    skip_what_the_cpu_lacks(dims, dtype)
     pool = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][dims - 1]
     rtol, atol = TOLERANCE[dtype]
     options = [dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=3, stride=2, ceil_mode=True),
