@@ -260,8 +260,8 @@ at::Tensor HostCall::raise(const at::Tensor& host)
 {
     if (!host.defined() || !host.device().is_cpu())
         return host;
-    TORCH_CHECK_NOT_IMPLEMENTED(host.layout() == c10::kStrided, schema_.name(),
-                                ": results with layout ", host.layout(),
+    TORCH_CHECK_NOT_IMPLEMENTED(host.layout() == c10::kStrided && !host.is_quantized(), schema_.name(),
+                                ": results of dtype ", host.scalar_type(), " and layout ", host.layout(),
                                 " are not supported on neuron; run it on a .cpu() tensor");
     auto result = new_view(adopt(host.storage()), host.scalar_type(), host.sizes(), host.strides(),
                            host.storage_offset());
