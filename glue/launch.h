@@ -223,6 +223,9 @@ inline Launch& Launch::operand(const at::TensorBase& tensor)
     result.generation = 0;
     result.data = nullptr;
     result.offset_bytes = impl->storage_offset() * static_cast<int64_t>(impl->itemsize());
+    if (result.block) // imported memory (DLPack) may begin inside its block
+        result.offset_bytes += static_cast<const char*>(impl->unsafe_storage().data()) -
+                               static_cast<const char*>(result.block->data);
     describe(result, tensor);
     return *this;
 }
