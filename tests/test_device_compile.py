@@ -108,6 +108,7 @@ def test_graph_break():
 
     compiled = torch.compile(program, backend="neuron")
     assert compiled(torch.ones(3, device="neuron")).cpu().tolist() == [3, 3, 3]
+    torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported):
         torch.compile(program, backend="neuron", fullgraph=True)(torch.ones(3, device="neuron"))
 
