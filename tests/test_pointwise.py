@@ -153,10 +153,11 @@ def test_forward_and_backward(name, dtype):
 
 
 def test_entropy_of_no_probability():
-    x = torch.full((4,), 1.5).to("neuron")
-    with pytest.raises(RuntimeError, match="between 0 and 1"):
-        F.binary_cross_entropy(x, torch.zeros(4).to("neuron"))
-        torch.neuron.synchronize()
+    good, bad = torch.full((4,), 0.5).to("neuron"), torch.full((4,), 1.5).to("neuron")
+    for arguments, name in (((bad, good), "input"), ((good, bad), "target")):
+        with pytest.raises(RuntimeError, match=f"{name} should be between 0 and 1"):
+            F.binary_cross_entropy(*arguments)
+            torch.neuron.synchronize()
 
 
 def test_in_place_and_out():

@@ -358,7 +358,7 @@ static void store(const plan *p, int k, const unit *u, const char *tile, char *r
 
 typedef struct job {
     const plan *plan;
-    bool fault;
+    uint8_t fault; /* as of tn_tile_call */
 } job;
 
 static void run_units(void *context, int64_t begin, int64_t end)
@@ -366,7 +366,7 @@ static void run_units(void *context, int64_t begin, int64_t end)
     job *j = context;
     const plan *p = j->plan;
     buffers b;
-    bool fault = false;
+    uint8_t fault = 0;
     unit u;
     tn_tile_call call = {.scalars = p->launch->scalars + p->first_scalar,
                          .num_scalars = p->launch->num_scalars - p->first_scalar,
@@ -406,7 +406,7 @@ static void run_units(void *context, int64_t begin, int64_t end)
     if (p->mode[0] == STREAMED)
         tn_stream_fence();
     if (fault)
-        __atomic_store_n(&j->fault, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&j->fault, fault, __ATOMIC_RELAXED);
 }
 
 tn_status TN_KERNEL(pointwise)(const tn_launch_desc *launch)
@@ -436,11 +436,12 @@ tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op)
     int64_t units = (p.rows + p.unit_rows - 1) / p.unit_rows * p.units_per_row;
     int64_t unit_elements = p.unit_rows * (p.columns < p.unit_columns ? p.columns : p.unit_columns);
     int64_t grain = 1 + GRAIN_ELEMENTS / unit_elements;
-    job j = {&p, false};
+    job j = {&p, 0};
     tn_parallel_for(units, grain, run_units, &j);
     if (!j.fault)
         return TN_OK;
-    return tn_fail(TN_ERROR_RUNTIME, launch->op == TN_OP_cross_entropy
-                                         ? "all elements of input should be between 0 and 1"
-                                         : "ZeroDivisionError");
+    if (launch->op == TN_OP_cross_entropy)
+        return tn_fail(TN_ERROR_RUNTIME, "all elements of %s should be between 0 and 1",
+                       j.fault == 1 ? "input" : "target");
+    return tn_fail(TN_ERROR_RUNTIME, "ZeroDivisionError");
 }

@@ -173,20 +173,22 @@ REAL(huber_error_backward, 3, FACTOR; SCALAR(delta, 1),
      factor * a * (ABS(b - c) <= delta ? b - c : delta * SIGN(b - c)))
 OPERATOR_R(huber_error_backward, 3, 0);
 
-/* Binary cross entropy: logarithms are bounded by -100 as torch does; input 2 (3) is the weight. A
- * probability outside [0, 1] is a fault. */
+/* Binary cross entropy: logarithms are bounded by -100 as torch does; input 2 (3) is the weight. An
+ * input (fault 1) or target (fault 2) outside [0, 1] is a fault. */
 #define BOUNDED_LOG(x) MAX((x), (real)-100)
 REAL_LIBM(probability_entropy, 3, NO_SETUP,
           c * ((b - 1) * BOUNDED_LOG(LOG1P(-a)) - b * BOUNDED_LOG(LOG(a))))
 #define CHECKED_ENTROPY(T, SUFFIX)                                                                 \
     static void cross_entropy_##SUFFIX(const tn_tile_call *call, int64_t n)                        \
     {                                                                                              \
-        const T *probability = call->in[0];                                                        \
-        int outside = 0;                                                                           \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            outside |= !((probability[i] >= 0) & (probability[i] <= 1));                           \
-        if (outside)                                                                               \
-            *call->fault = true;                                                                   \
+        for (int k = 0; k < 2; k++) {                                                              \
+            const T *probability = call->in[k];                                                    \
+            int outside = 0;                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                outside |= (int)!(probability[i] >= 0) | (int)!(probability[i] <= 1);              \
+            if (outside && !*call->fault)                                                          \
+                *call->fault = (uint8_t)(k + 1);                                                   \
+        }                                                                                          \
         probability_entropy_##SUFFIX(call, n);                                                     \
     }
 CHECKED_ENTROPY(float, f32)

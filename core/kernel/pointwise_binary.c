@@ -91,7 +91,7 @@ DEFINE_FLOOR_DIV(double, floor_div_f64)
 static inline int64_t trunc_div_i64(const tn_tile_call *call, int64_t a, int64_t b)
 {
     if (b == 0)
-        *call->fault = true;
+        *call->fault = 1;
     return b == 0 ? 0 : b == -1 ? WRAP(0 - U(a)) : a / b;
 }
 
@@ -105,7 +105,7 @@ static inline int64_t floor_div_i64(const tn_tile_call *call, int64_t a, int64_t
 static inline int64_t fmod_i64_of(const tn_tile_call *call, int64_t a, int64_t b)
 {
     if (b == 0)
-        *call->fault = true;
+        *call->fault = 1;
     return b == 0 || b == -1 ? 0 : a % b;
 }
 

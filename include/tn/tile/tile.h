@@ -34,7 +34,7 @@ typedef struct tn_tile_call {
     uint8_t compute_dtype; /* tn_dtype */
     int64_t base;          /* linear index of the tile's first element */
     uint64_t seed, offset; /* of the launch's random numbers */
-    bool *fault;           /* set by integer division by zero */
+    uint8_t *fault;        /* set where only the data can tell: 1, or 2 for a second kind */
 } tn_tile_call;
 
 typedef void (*tn_tile_fn)(const tn_tile_call *call, int64_t n);
