@@ -1,0 +1,156 @@
+/* Layer normalisation (Ba et al. 2016) over contiguous rows [rows, n], forward and backward. Mean and
+ * reciprocal deviation are kept in the compute dtype. Two passes over the row: mean, then variance.
+ *
+ * Gradients of weight and bias sum over rows: rows are cut into at most CHUNKS pieces by their number
+ * alone, each piece sums in row order, and the pieces are added in order. */
+#include <math.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "kernel/kernel.h"
+#include "kernel/lanes.h"
+#include "kernel/rows.h"
+
+enum { CHUNKS = 16 };
+
+typedef struct norm {
+    const tn_operand *out, *mean, *rstd, *x, *weight, *bias, *grad, *grad_weight, *grad_bias;
+    int64_t rows, n, chunks;
+    double eps;
+    char *partial; /* [chunks, 2, n] of the compute type, or NULL */
+} norm;
+
+static bool present(const tn_operand *operand)
+{
+    return operand && !(operand->flags & TN_OPERAND_ABSENT);
+}
+
+static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
+{
+    return (const char *)operand->data + row * n * (int64_t)tn_dtype_size(operand->dtype);
+}
+
+#define ROW(S, operand, row, buffer)                                                               \
+    tn_row_##S(row_of(operand, row, k->n), (int64_t)tn_dtype_size((operand)->dtype),               \
+               (operand)->dtype, buffer, k->n)
+
+#define STORE(S, operand, row, values)                                                             \
+    TN_ISA_NAME(tn_store_##S)((char *)row_of(operand, row, k->n),                                  \
+                              (int64_t)tn_dtype_size((operand)->dtype), (operand)->dtype, values,  \
+                              k->n)
+
+#define DEFINE_NORM(T, S, SQRT)                                                                    \
+    static void forward_##S(void *context, int64_t begin, int64_t end)                             \
+    {                                                                                              \
+        const norm *k = context;                                                                   \
+        T *buffer = tn_scratch(0, (size_t)k->n * 4 * sizeof(T));                                   \
+        if (!buffer)                                                                               \
+            return;                                                                                \
+        T *y = buffer + k->n;                                                                      \
+        const T *w = present(k->weight) ? ROW(S, k->weight, 0, buffer + 2 * k->n) : NULL;          \
+        const T *b = present(k->bias) ? ROW(S, k->bias, 0, buffer + 3 * k->n) : NULL;              \
+        for (int64_t row = begin; row < end; row++) {                                              \
+            const T *x = ROW(S, k->x, row, buffer);                                                \
+            TN_LANES_SUM(T, S, sum, k->n, x[i]);                                                   \
+            T mean = sum / (T)k->n;                                                                \
+            TN_LANES_SUM(T, S, squares, k->n, (x[i] - mean) * (x[i] - mean));                      \
+            T rstd = 1 / SQRT(squares / (T)k->n + (T)k->eps);                                      \
+            TN_EACH(i, k->n) y[i] = (x[i] - mean) * rstd;                                          \
+            if (w)                                                                                 \
+                TN_EACH(i, k->n) y[i] = y[i] * w[i];                                               \
+            if (b)                                                                                 \
+                TN_EACH(i, k->n) y[i] = y[i] + b[i];                                               \
+            STORE(S, k->out, row, y);                                                              \
+            ((T *)k->mean->data)[row] = mean;                                                      \
+            ((T *)k->rstd->data)[row] = rstd;                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void backward_row_##S(const norm *k, int64_t row, const T *w, T *buffer, T *dw, T *db)  \
+    {                                                                                              \
+        const T *x = ROW(S, k->x, row, buffer), *g = ROW(S, k->grad, row, buffer + k->n);          \
+        T *hat = buffer + 2 * k->n, *scaled = buffer + 3 * k->n;                                   \
+        T mean = ((const T *)k->mean->data)[row], rstd = ((const T *)k->rstd->data)[row];          \
+        TN_EACH(i, k->n) hat[i] = (x[i] - mean) * rstd;                                            \
+        if (dw) {                                                                                  \
+            TN_EACH(i, k->n) dw[i] += g[i] * hat[i];                                               \
+            TN_EACH(i, k->n) db[i] += g[i];                                                        \
+        }                                                                                          \
+        if (!present(k->out))                                                                      \
+            return;                                                                                \
+        TN_EACH(i, k->n) scaled[i] = w ? g[i] * w[i] : g[i];                                       \
+        TN_LANES_SUM(T, S, sum, k->n, scaled[i]);                                                  \
+        TN_LANES_SUM(T, S, dot, k->n, scaled[i] * hat[i]);                                         \
+        T a = sum / (T)k->n, b = dot / (T)k->n;                                                    \
+        TN_EACH(i, k->n) scaled[i] = rstd * (scaled[i] - a - hat[i] * b);                          \
+        STORE(S, k->out, row, scaled);                                                             \
+    }                                                                                              \
+    static void backward_##S(void *context, int64_t begin, int64_t end)                            \
+    {                                                                                              \
+        const norm *k = context;                                                                   \
+        T *buffer = tn_scratch(1, (size_t)k->n * 5 * sizeof(T));                                   \
+        if (!buffer)                                                                               \
+            return;                                                                                \
+        const T *w = present(k->weight) ? ROW(S, k->weight, 0, buffer + 4 * k->n) : NULL;          \
+        for (int64_t chunk = begin; chunk < end; chunk++) {                                        \
+            T *dw = k->partial ? (T *)k->partial + chunk * 2 * k->n : NULL;                        \
+            for (int64_t row = k->rows * chunk / k->chunks; row < k->rows * (chunk + 1) / k->chunks; \
+                 row++)                                                                            \
+                backward_row_##S(k, row, w, buffer, dw, dw ? dw + k->n : NULL);                    \
+        }                                                                                          \
+    }                                                                                              \
+    static void finish_##S(const norm *k)                                                          \
+    {                                                                                              \
+        T *total = (T *)k->partial;                                                                \
+        for (int64_t chunk = 1; chunk < k->chunks; chunk++) {                                      \
+            const T *more = total + chunk * 2 * k->n;                                              \
+            TN_EACH(i, 2 * k->n) total[i] += more[i];                                              \
+        }                                                                                          \
+        if (present(k->grad_weight))                                                               \
+            STORE(S, k->grad_weight, 0, total);                                                    \
+        if (present(k->grad_bias))                                                                 \
+            STORE(S, k->grad_bias, 0, total + k->n);                                               \
+    }
+DEFINE_NORM(float, f32, sqrtf)
+DEFINE_NORM(double, f64, sqrt)
+
+/* Outputs: y, mean, rstd; inputs: x, ?weight, ?bias. Scalars: n, eps. */
+tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
+{
+    norm k = {.out = tn_output(launch, 0), .mean = tn_output(launch, 1), .rstd = tn_output(launch, 2),
+              .x = tn_input(launch, 0), .weight = tn_input(launch, 1), .bias = tn_input(launch, 2)};
+    k.n = launch->scalars[0].i;
+    k.eps = launch->scalars[1].d;
+    k.rows = tn_operand_numel(k.x) / k.n;
+    if (!tn_scratch(0, (size_t)k.n * 4 * sizeof(double)))
+        return TN_ERROR_OUT_OF_MEMORY;
+    bool wide = k.x->dtype == TN_FLOAT64;
+    tn_parallel_for(k.rows, 1 + 8192 / k.n, wide ? forward_f64 : forward_f32, &k);
+    return TN_OK;
+}
+
+/* Outputs: ?grad_x, ?grad_weight, ?grad_bias; inputs: grad, x, mean, rstd, ?weight. Scalar: n. */
+tn_status TN_KERNEL(layer_norm_backward)(const tn_launch_desc *launch)
+{
+    norm k = {.out = tn_output(launch, 0), .grad_weight = tn_output(launch, 1),
+              .grad_bias = tn_output(launch, 2), .grad = tn_input(launch, 0), .x = tn_input(launch, 1),
+              .mean = tn_input(launch, 2), .rstd = tn_input(launch, 3), .weight = tn_input(launch, 4)};
+    k.n = launch->scalars[0].i;
+    k.rows = tn_operand_numel(k.x) / k.n;
+    k.chunks = k.rows < CHUNKS ? k.rows : CHUNKS;
+    bool wide = k.x->dtype == TN_FLOAT64, sums = present(k.grad_weight) || present(k.grad_bias);
+    if (sums) {
+        size_t bytes = (size_t)(k.chunks * 2 * k.n) * (wide ? 8 : 4);
+        k.partial = tn_scratch(0, bytes);
+        if (!k.partial)
+            return TN_ERROR_OUT_OF_MEMORY;
+        memset(k.partial, 0, bytes);
+    }
+    if (!tn_scratch(1, (size_t)k.n * 5 * sizeof(double)))
+        return TN_ERROR_OUT_OF_MEMORY;
+    tn_parallel_for(k.chunks, 1, wide ? backward_f64 : backward_f32, &k);
+    if (sums && wide)
+        finish_f64(&k);
+    else if (sums)
+        finish_f32(&k);
+    return TN_OK;
+}
