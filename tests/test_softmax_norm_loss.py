@@ -10,14 +10,15 @@ DTYPES = list(TOLERANCE)
 
 
 def compare(function, inputs, dtype):
-    """Runs function(*inputs) on both devices, forward and backward; compares results and gradients in fp64."""
+    """Runs function(*inputs) on both devices, forward and backward; bf16 and fp16 against the CPU in fp64."""
     results = []
     for device in ("cpu", NEURON):
-        leaves = [x.detach().clone().to(device).requires_grad_(x.is_floating_point()) for x in inputs]
+        exact = device == "cpu" and dtype in (torch.bfloat16, torch.float16)
+        leaves = [(x.double() if exact else x.detach().clone()).to(device).requires_grad_() for x in inputs]
         torch.neuron.clear_op_tracking()
         out = function(*leaves)
         torch.manual_seed(0)
-        out.backward(torch.randn(out.shape, dtype=torch.float64).to(out.dtype).to(device))
+        out.backward(torch.randn(out.shape, dtype=torch.float64).to(dtype).to(out))
         results.append([out.detach().cpu().double()] + [x.grad.cpu().double() for x in leaves if x.grad is not None])
     assert not list(torch.neuron.get_fallback_ops())
     tolerance = TOLERANCE[dtype]
@@ -85,7 +86,7 @@ def test_cross_entropy(reduction, weighted, dtype):
         positions = shape[:1] + shape[2:] if len(shape) > 1 else ()
         target = torch.randint(0, 9, positions)
         weight = torch.rand(9, dtype=torch.float64).add(0.5).to(dtype) if weighted else None
-        compare(lambda y: F.cross_entropy(y, target.to(y.device), weight=None if weight is None else weight.to(y.device),
+        compare(lambda y: F.cross_entropy(y, target.to(y.device), weight=None if weight is None else weight.to(y),
                                           reduction=reduction, ignore_index=3), [x], dtype)
 
 
