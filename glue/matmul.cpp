@@ -382,21 +382,20 @@ Tensor bmm_dtype(const Tensor& self, const Tensor& mat2, at::ScalarType dtype)
     return bmm_dtype_out(self, mat2, dtype, out);
 }
 
-template <class Meta>
+template <class Meta, class Product>
 Tensor& added_dtype_out(const Tensor& self, const Tensor& a, const Tensor& b, at::ScalarType dtype,
                         const Scalar& beta, const Scalar& alpha, Tensor& out)
 {
     check_same_device(Name<Meta>::plain, {&self, &a, &b, &out});
-    return widened(Name<Meta>::plain, &self, a, b, result_sizes<Meta>(self, a, b, beta, alpha), dtype,
-                   beta, alpha, out);
+    return widened(Name<Meta>::plain, &self, a, b, result_sizes<Product>(a, b), dtype, beta, alpha, out);
 }
 
-template <class Meta>
+template <class Meta, class Product>
 Tensor added_dtype(const Tensor& self, const Tensor& a, const Tensor& b, at::ScalarType dtype,
                    const Scalar& beta, const Scalar& alpha)
 {
     Tensor out = empty_result(self, dtype);
-    return added_dtype_out<Meta>(self, a, b, dtype, beta, alpha, out);
+    return added_dtype_out<Meta, Product>(self, a, b, dtype, beta, alpha, out);
 }
 
 Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out)
@@ -453,10 +452,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("mm.dtype_out", &mm_dtype_out);
     m.impl("bmm.dtype", &bmm_dtype);
     m.impl("bmm.dtype_out", &bmm_dtype_out);
-    m.impl("addmm.dtype", &added_dtype<Addmm>);
-    m.impl("addmm.dtype_out", &added_dtype_out<Addmm>);
-    m.impl("baddbmm.dtype", &added_dtype<Baddbmm>);
-    m.impl("baddbmm.dtype_out", &added_dtype_out<Baddbmm>);
+    m.impl("addmm.dtype", &added_dtype<Addmm, at::meta::structured_mm>);
+    m.impl("addmm.dtype_out", &added_dtype_out<Addmm, at::meta::structured_mm>);
+    m.impl("baddbmm.dtype", &added_dtype<Baddbmm, at::meta::structured_bmm>);
+    m.impl("baddbmm.dtype_out", &added_dtype_out<Baddbmm, at::meta::structured_bmm>);
     m.impl("_int_mm", &int_mm);
     m.impl("_int_mm.out", &int_mm_out);
 }

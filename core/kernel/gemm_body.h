@@ -2,7 +2,7 @@
  *
  * The result is cut into super-blocks of at most BLOCK x BLOCK, k into equal pieces of at most DEPTH.
  * For each piece b is packed into panels of COLUMNS columns, and a, where reading it in place would be
- * slow, into panels of at most ROWS rows; then tasks, each a rectangle of tiles, run over the pool.
+ * slow, into panels of at most ROWS rows (panel_rows with padding); then tasks, each a rectangle of tiles, run over the pool.
  * All cuts follow from the shape. Packing absorbs transposes, strides and narrow dtypes.
  *
  * Results of another dtype than `element` are summed over the pieces of k in `sums` and rounded once. */
@@ -42,42 +42,55 @@ static int64_t panel_row(const plan *p, int64_t panel)
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-/* columns[j] = the column's elements of rows [0, n), COLUMN_STEP apart: a transposition by small
- * squares, so that reads and writes both stay in few cache lines. */
+/* n <= LANES neighbouring elements, widened if need be; zeros beyond them. */
+static inline vec load_line(const tn_matrix *from, int64_t offset, int64_t n)
+{
+    if (from->dtype == GEMM_DTYPE)
+        return load_partial((const element *)from->data + offset, n);
+    element line[LANES];
+    read_elements(from, offset, 1, n, line);
+    return load_partial(line, n);
+}
+
+/* Lines run along the rows (row stride 1): squares of LANES x LANES are transposed in registers. */
 static void pack_across(const tn_matrix *from, int64_t row, int64_t rows, int64_t column,
                         int64_t columns, element *to, int64_t step)
 {
-    enum { SQUARE = 16 };
-    element line[SQUARE];
-    for (int64_t r = 0; r < rows; r += SQUARE) {
-        int64_t n = rows - r < SQUARE ? rows - r : SQUARE;
-        element *target = to + r * step;
-        for (int64_t j = 0; j < columns; j++) {
-            read_elements(from, (row + r) * from->row + (column + j) * from->column, from->row, n,
-                          line);
-            for (int64_t i = 0; i < n; i++)
-                target[i * step + j] = line[i];
+    for (int64_t r = 0; r < rows; r += LANES) {
+        int64_t n = rows - r < LANES ? rows - r : LANES;
+        for (int64_t j = 0; j < columns; j += LANES) {
+            int64_t offset = row + r + (column + j) * from->column;
+            vec square[LANES];
+            GEMM_UNROLL
+            for (int i = 0; i < LANES; i++)
+                square[i] = i < columns - j ? load_line(from, offset + i * from->column, n) : (vec){0};
+            transpose(square);
+            GEMM_UNROLL
+            for (int i = 0; i < LANES; i++)
+                if (i < n)
+                    store(to + (r + i) * step + j, square[i]);
         }
     }
 }
 
-/* `rows` rows of `columns` neighbouring elements each, `step` apart in the panel. */
+/* Lines run along the columns, or neither: row after row. */
 static void pack_along(const tn_matrix *from, int64_t row, int64_t rows, int64_t column,
                        int64_t columns, element *to, int64_t step)
 {
-    const element *source = (const element *)from->data + row * from->row + column * from->column;
-    if (from->dtype != GEMM_DTYPE || from->column != 1) {
-        for (int64_t r = 0; r < rows; r++)
-            read_elements(from, (row + r) * from->row + column * from->column, from->column,
-                          columns, to + r * step);
-        return;
+    int64_t offset = row * from->row + column * from->column;
+    for (int64_t r = 0; r < rows; r++, offset += from->row, to += step) {
+        if (from->column == 1) {
+            for (int64_t j = 0; j < columns; j += LANES)
+                store(to + j, load_line(from, offset + j, columns - j < LANES ? columns - j : LANES));
+            continue;
+        }
+        read_elements(from, offset, from->column, columns, to);
+        for (int64_t j = columns; j % LANES != 0; j++)
+            to[j] = 0;
     }
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < columns; j += LANES)
-            store_partial(to + r * step + j, load_partial(source + r * from->row + j, columns - j),
-                          columns - j);
 }
 
+/* `rows` rows of `columns` elements, `step` apart, each filled up with zeros to whole vectors. */
 static void pack(const tn_matrix *from, int64_t row, int64_t rows, int64_t column, int64_t columns,
                  element *to, int64_t step)
 {
@@ -92,8 +105,6 @@ static void pack_b_panel(const plan *p, int64_t panel)
     element *to = p->packed_b + panel * COLUMNS * p->depth;
     int64_t column = panel * COLUMNS, columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
     pack(&p->b, p->first_k, p->depth, column, columns, to, COLUMNS);
-    for (int64_t r = 0; columns < COLUMNS && r < p->depth; r++)
-        memset(to + r * COLUMNS + columns, 0, (size_t)(COLUMNS - columns) * sizeof *to);
 }
 
 static void pack_a_panel(const plan *p, int64_t panel)
@@ -221,14 +232,14 @@ static bool wants_packed_a(const tn_matrix *a, int64_t m)
         return true;
     if (m < 4)
         return false;
-    return a->column != 1 || a->row * (int64_t)sizeof(element) % 1024 == 0;
+    return a->column != 1 || a->row * (int64_t)sizeof(element) % 2048 == 0;
 }
 
 static void cut_tasks(plan *p)
 {
     p->row_panels = divide_up(p->m, ROWS);
     p->column_panels = divide_up(p->n, COLUMNS);
-    p->panel_rows = divide_up(p->m, p->row_panels);
+    p->panel_rows = divide_up(divide_up(p->m, p->row_panels), LANES) * LANES;
     p->row_tasks = divide_up(p->m, TASK_ROWS);
     p->column_tasks = divide_up(p->n, TASK_COLUMNS);
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->depth;

@@ -19,13 +19,16 @@ typedef float element;
 
 /* ROWS x (2 * LANES) accumulators, two vectors of b and one element of a fill the register file. */
 #if defined(TN_ISA_AVX512)
-enum { VECTOR_BYTES = 64, ROWS = 14 };
+#define GEMM_LANES (16 >> GEMM_DOUBLE)
+enum { ROWS = 14 };
 #elif defined(TN_ISA_AVX2)
-enum { VECTOR_BYTES = 32, ROWS = 6 };
+#define GEMM_LANES (8 >> GEMM_DOUBLE)
+enum { ROWS = 6 };
 #else
-enum { VECTOR_BYTES = 16, ROWS = 6 };
+#define GEMM_LANES (4 >> GEMM_DOUBLE)
+enum { ROWS = 6 };
 #endif
-enum { LANES = VECTOR_BYTES / sizeof(element), COLUMNS = 2 * LANES };
+enum { LANES = GEMM_LANES, COLUMNS = 2 * LANES, VECTOR_BYTES = LANES * (int)sizeof(element) };
 
 typedef element vec __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -122,5 +125,49 @@ static inline void store_partial(element *p, vec v, int64_t n)
 #else
 #define GEMM_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+/* a0 b0 a1 b1 ..., of the lower and of the upper halves of two vectors. */
+static inline vec interleave_low(vec a, vec b)
+{
+#if GEMM_LANES == 16
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif GEMM_LANES == 8
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#elif GEMM_LANES == 4
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#else
+    return __builtin_shufflevector(a, b, 0, 2);
+#endif
+}
+
+static inline vec interleave_high(vec a, vec b)
+{
+#if GEMM_LANES == 16
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif GEMM_LANES == 8
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#elif GEMM_LANES == 4
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#else
+    return __builtin_shufflevector(a, b, 1, 3);
+#endif
+}
+
+/* Each pass deals the two halves of the square into one another; log2(LANES) passes transpose it. */
+static inline __attribute__((always_inline)) void transpose(vec square[LANES])
+{
+    vec dealt[LANES];
+    GEMM_UNROLL
+    for (int done = 1; done < LANES; done *= 2) {
+        GEMM_UNROLL
+        for (int i = 0; i < LANES / 2; i++) {
+            dealt[2 * i] = interleave_low(square[i], square[i + LANES / 2]);
+            dealt[2 * i + 1] = interleave_high(square[i], square[i + LANES / 2]);
+        }
+        GEMM_UNROLL
+        for (int i = 0; i < LANES; i++)
+            square[i] = dealt[i];
+    }
+}
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "kernel/gemm_body.h"
 
-enum { DOT_CHUNK = 16384, DOT_ROWS = 4, DOT_PIECE = 512, AXPY_CHUNK = 1024, AXPY_ROWS = 1024 };
+enum { DOT_CHUNK = 16384, DOT_ROWS = 4, DOT_PIECE = 512, AXPY_CHUNK = 1024, AXPY_ROWS = 1024, AXPY_COLUMNS = 4 };
 enum { GEMV_GRAIN_ELEMENTS = 65536 };
 
 typedef struct gemv {
@@ -82,25 +82,41 @@ static void dot_block(const gemv *v, int64_t row, int64_t end, int64_t first_k, 
         dot_rows(v, 1, row, first_k, n, out);
 }
 
-/* Adds columns one after the other into out[row .. end). */
+/* Adds `count` columns, one after the other, to out[0 .. rows). */
+static inline __attribute__((always_inline)) void axpy(const int count, const element *const *columns,
+                                                       const element *x, int64_t rows, element *out)
+{
+    for (int64_t i = 0; i < rows; i += LANES) {
+        vec sum = load_partial(out + i, rows - i);
+        GEMM_UNROLL
+        for (int c = 0; c < count; c++)
+            sum = fma_vec(load_partial(columns[c] + i, rows - i), broadcast(x[c]), sum);
+        store_partial(out + i, sum, rows - i);
+    }
+}
+
 static void axpy_block(const gemv *v, int64_t row, int64_t end, int64_t first_k, int64_t n,
                        element *out)
 {
     const tn_matrix *a = &v->g->a;
+    const element *columns[AXPY_COLUMNS];
+    element wide[AXPY_COLUMNS][AXPY_ROWS];
     memset(out + row, 0, (size_t)(end - row) * sizeof *out);
-    element wide[AXPY_ROWS];
-    for (int64_t k = first_k; k < first_k + n; k++) {
-        const element *column = (const element *)a->data + k * a->column + row;
-        if (a->dtype != GEMM_DTYPE) {
-            read_elements(a, k * a->column + row, 1, end - row, wide);
-            column = wide;
+    for (int64_t k = 0; k < n; k += AXPY_COLUMNS) {
+        int count = n - k < AXPY_COLUMNS ? (int)(n - k) : AXPY_COLUMNS;
+        for (int c = 0; c < count; c++) {
+            int64_t offset = (first_k + k + c) * a->column + row;
+            columns[c] = (const element *)a->data + offset;
+            if (a->dtype != GEMM_DTYPE) {
+                read_elements(a, offset, 1, end - row, wide[c]);
+                columns[c] = wide[c];
+            }
         }
-        vec x = broadcast(v->x[k]);
-        for (int64_t i = 0; i < end - row; i += LANES)
-            store_partial(out + row + i,
-                          fma_vec(load_partial(column + i, end - row - i), x,
-                                  load_partial(out + row + i, end - row - i)),
-                          end - row - i);
+        const element *x = v->x + first_k + k;
+        if (count == AXPY_COLUMNS)
+            axpy(AXPY_COLUMNS, columns, x, end - row, out + row);
+        for (int c = 0; count < AXPY_COLUMNS && c < count; c++)
+            axpy(1, columns + c, x + c, end - row, out + row);
     }
 }
 
