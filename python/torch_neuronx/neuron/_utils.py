@@ -5,12 +5,17 @@ import torch
 from torch_neuronx import _C
 
 
+def current_device():
+    """The current device of this thread. Asking torch would open the device; setting another one than 0 has opened it."""
+    return torch._C._accelerator_getDeviceIndex() if _C.is_initialized() else 0
+
+
 def _get_device_index(device, optional=False, allow_cpu=False):
     """The index that `device` names. Without an index it names the current device; None does so where `optional`."""
     if device is None:
         if not optional:
             raise ValueError("expected a neuron device, but got None")
-        return torch._C._accelerator_getDeviceIndex()
+        return current_device()
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
@@ -18,7 +23,7 @@ def _get_device_index(device, optional=False, allow_cpu=False):
             return -1
         if device.type != "neuron":
             raise ValueError(f"expected a neuron device, but got {device}")
-        return torch._C._accelerator_getDeviceIndex() if device.index is None else device.index
+        return current_device() if device.index is None else device.index
     if isinstance(device, bool) or not hasattr(device, "__index__"):
         raise TypeError(f"expected None, an int, a str or a torch.device, but got {type(device).__name__}")
     return device.__index__()

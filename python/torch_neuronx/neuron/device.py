@@ -3,7 +3,7 @@
 import torch
 
 from torch_neuronx import _C
-from torch_neuronx.neuron._utils import _checked_index, _get_device_index
+from torch_neuronx.neuron._utils import _checked_index, _get_device_index, current_device
 
 
 def is_available():
@@ -30,10 +30,6 @@ def _lazy_init():
 
 def _is_in_bad_fork():
     return _C.in_bad_fork()
-
-
-def current_device():
-    return torch._C._accelerator_getDeviceIndex()
 
 
 def set_device(device):
