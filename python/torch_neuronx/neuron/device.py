@@ -71,8 +71,11 @@ class device_of(device):
 
 def synchronize(device=None):
     """Waits for everything queued on all streams of a device; raises the error that is pending there."""
-    if _C.is_initialized() or _C.in_bad_fork():
-        torch._C._accelerator_synchronizeDevice(_checked_index(device))
+    index = _checked_index(device)
+    if _C.in_bad_fork():
+        _C.init()  # raises
+    if _C.is_initialized():
+        torch._C._accelerator_synchronizeDevice(index)
 
 
 def reset_device(device=None):
