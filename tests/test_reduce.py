@@ -174,7 +174,7 @@ def test_out_and_errors():
     torch.mean(d, 1, out=strided)
     torch.testing.assert_close(strided.cpu(), x.mean(1))
     for f in (lambda t: t.sum(5), lambda t: t.sum((0, 0)), lambda t: t.long().mean(), lambda t: t[:0].max(), lambda t: t[:0].amax(0),
-              lambda t: t.long().var(), lambda t: torch.sum(t, 1, out=torch.empty(4, dtype=torch.int64, device=t.device))):
+              lambda t: t.long().var()):
         with pytest.raises(Exception) as want:
             f(x)
         with pytest.raises(want.type) as got:
