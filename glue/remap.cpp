@@ -50,8 +50,8 @@ at::Tensor roll_along(const at::Tensor& self, at::IntArrayRef shifts, at::IntArr
     auto out = new_tensor_like(self, self.scalar_type());
     at::DimVector total(static_cast<size_t>(self.dim()), 0);
     for (size_t i = 0; i < dims.size(); i++) {
-        int64_t dim = at::maybe_wrap_dim(dims[i], self.dim());
-        if (self.dim() != 0 && self.size(dim) != 0)
+        int64_t dim = at::maybe_wrap_dim(dims[i], self.dim(), /*wrap_scalar=*/false);
+        if (self.size(dim) != 0)
             total[static_cast<size_t>(dim)] += shifts[i] % self.size(dim);
     }
     if (self.dim() == 0)

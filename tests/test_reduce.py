@@ -173,6 +173,8 @@ def test_out_and_errors():
     strided = torch.empty(8, device=NEURON)[::2]
     torch.mean(d, 1, out=strided)
     torch.testing.assert_close(strided.cpu(), x.mean(1))
+    whole = torch.empty(4, dtype=torch.int64)
+    assert torch.equal(torch.sum(d, 1, out=whole.to(NEURON)).cpu(), torch.sum(x, 1, out=whole))
     for f in (lambda t: t.sum(5), lambda t: t.sum((0, 0)), lambda t: t.long().mean(), lambda t: t[:0].max(), lambda t: t[:0].amax(0),
               lambda t: t.long().var()):
         with pytest.raises(Exception) as want:
