@@ -63,6 +63,7 @@ def batches(digits):
     return [(images[i:i + 16], labels[i:i + 16]) for i in range(0, 64, 16)]
 
 
+@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_agrees(batches):
     actual, expected, _ = check_against_cpu(ResNet18, loss_of, batches, Recipe(sgd, steps=3))
     for name, value in expected.state.items():
@@ -70,6 +71,7 @@ def test_agrees(batches):
             torch.testing.assert_close(actual.state[name], value, rtol=1e-3, atol=1e-4, msg=lambda m: f"{name}: {m}")
 
 
+@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_channels_last(batches):
     def build():
         return ResNet18().to(memory_format=torch.channels_last)
@@ -77,10 +79,12 @@ def test_channels_last(batches):
     check_against_cpu(build, loss_of, last, Recipe(sgd, steps=2))
 
 
+@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_bf16(batches):
     check_against_cpu(ResNet18, loss_of, batches, Recipe(sgd, autocast=torch.bfloat16, steps=2))
 
 
+@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_learns_digits(digits):
     images, labels = digits
     batches = [(images[i:i + 32], labels[i:i + 32]) for i in range(0, 1280, 32)]
