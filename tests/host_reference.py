@@ -85,3 +85,18 @@ def compare_gradients(function, *inputs, rtol=None, atol=None, native=True):
         assert got.device == NEURON and got.dtype == dtype
         torch.testing.assert_close(got.cpu(), want.to(dtype), rtol=rtol, atol=atol, equal_nan=True)
     return result
+
+
+def same_error(function, *arguments):
+    """The device raises what the CPU raises, and works afterwards."""
+    failures = []
+    for tensors in (arguments, on_device(arguments)):
+        try:
+            flat(function(*tensors))
+            torch.accelerator.synchronize()
+            failures.append(None)
+        except Exception as error:  # the type is what is compared
+            failures.append(error)
+    assert failures[0] is not None and type(failures[0]) is type(failures[1]), failures
+    assert (torch.ones(2).to(NEURON) + 1).cpu().tolist() == [2, 2]
+    return str(failures[0]), str(failures[1])
