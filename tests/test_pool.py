@@ -10,11 +10,6 @@ TOLERANCE = {torch.float32: (1.3e-6, 1e-6), torch.float64: (1e-12, 1e-12), torch
              torch.float16: (1e-3, 1e-3)}
 
 
-def skip_what_the_cpu_lacks(dims, dtype):
-    if dims == 3 and dtype in (torch.bfloat16, torch.float16):
-        pytest.skip("the CPU has no such kernel to compare with")
-
-
 def images(dims, dtype=torch.float32, batch=True):
     sizes = (7, 10, 9)[3 - dims:] if dims < 3 else (7, 10, 9)
     return normal(*((2, 5) if batch else (5,)), *sizes, dtype=dtype)
@@ -30,18 +25,20 @@ def layouts(x):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_average(dims, dtype):
-    skip_what_the_cpu_lacks(dims, dtype)
     pool = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][dims - 1]
     rtol, atol = TOLERANCE[dtype]
     options = [dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=3, stride=2, ceil_mode=True),
                dict(kernel_size=3, padding=1, count_include_pad=False), dict(kernel_size=4, stride=3, padding=2, ceil_mode=True)]
     if dims > 1:
         options.append(dict(kernel_size=3, padding=1, divisor_override=5))
+    # The CPU has no narrow 3-D kernel: there the comparison with its fp64 result is the only one.
+    has_peer = dims < 3 or dtype in (torch.float32, torch.float64)
     for kwargs in options:
         for x in layouts(images(dims, dtype)):
-            compare(lambda x: pool(x, **kwargs), x, exact=False, rtol=rtol, atol=atol, strides=dims == 2)
-        compare_gradients(lambda x: pool(x, **kwargs), images(dims, dtype), rtol=rtol, atol=atol)
-    compare(lambda x: pool(x, 2), images(dims, dtype, batch=False), exact=False, rtol=rtol, atol=atol)
+            if has_peer:
+                compare(lambda x: pool(x, **kwargs), x, exact=False, rtol=rtol, atol=atol, strides=dims == 2)
+            compare_gradients(lambda x: pool(x, **kwargs), x, rtol=rtol, atol=atol)
+    compare_gradients(lambda x: pool(x, 2), images(dims, dtype, batch=False), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
