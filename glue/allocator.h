@@ -4,7 +4,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Storage.h>
 
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 

@@ -14,6 +14,7 @@
 
 #include "generator.h"
 #include "launch.h"
+#include "tn/op/attention.h"
 
 namespace neuron {
 namespace {

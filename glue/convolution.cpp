@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "launch.h"
+#include "tn/op/conv.h"
 
 namespace neuron {
 namespace {

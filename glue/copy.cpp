@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include "launch.h"
+#include "tn/op/copy.h"
 #include "wait.h"
 
 namespace neuron {

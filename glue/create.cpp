@@ -8,6 +8,7 @@
 
 #include "fallback.h"
 #include "launch.h"
+#include "tn/op/create.h"
 
 namespace neuron {
 namespace {

@@ -1,7 +1,7 @@
 // tn_status to the exception that CPU torch raises for it (docs/errors.md).
 #pragma once
 
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 

@@ -14,6 +14,7 @@
 #include <ATen/ops/view_native.h>
 
 #include "launch.h"
+#include "tn/op/copy.h"
 
 namespace neuron {
 namespace {

@@ -29,6 +29,7 @@
 #include <ATen/ops/_foreach_zero_native.h>
 
 #include "launch.h"
+#include "tn/op/foreach.h"
 
 namespace neuron {
 namespace {

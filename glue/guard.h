@@ -4,7 +4,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 

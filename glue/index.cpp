@@ -12,6 +12,9 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/copy.h"
+#include "tn/op/index.h"
+#include "tn/op/mask.h"
 
 namespace neuron {
 namespace {

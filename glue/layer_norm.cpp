@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "launch.h"
+#include "tn/op/layer_norm.h"
 
 namespace neuron {
 namespace {

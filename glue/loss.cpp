@@ -11,6 +11,7 @@
 #include <ATen/ops/sum.h>
 
 #include "pointwise.h"
+#include "tn/op/pointwise.h"
 
 namespace neuron {
 namespace {

@@ -14,6 +14,7 @@
 #include "fallback.h"
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/matmul.h"
 
 namespace neuron {
 namespace {

@@ -6,7 +6,8 @@
 
 #include "host_memory.h"
 #include "source.h"
-#include "tn/tn.h"
+#include "tn/prof.h"
+#include "tn/runtime.h"
 
 PYBIND11_MODULE(_C, m)
 {

@@ -13,6 +13,7 @@
 #include "generator.h"
 #include "guard.h"
 #include "launch.h"
+#include "tn/op/sleep.h"
 #include "wait.h"
 
 namespace neuron {

@@ -4,7 +4,7 @@
 #include "module.h"
 
 #include "fallback.h"
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 namespace {

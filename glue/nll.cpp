@@ -7,6 +7,7 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/nll.h"
 
 namespace neuron {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "fallback.h"
 #include "launch.h"
+#include "tn/op/optimizer.h"
 
 namespace neuron {
 namespace {

@@ -9,6 +9,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "pointwise.h"
+#include "tn/op/pointwise_manual.h"
 
 namespace neuron {
 namespace {

@@ -16,6 +16,7 @@
 #include "fallback.h"
 #include "resample.h"
 #include "structured.h"
+#include "tn/op/max_pool.h"
 
 namespace neuron {
 namespace {

@@ -18,6 +18,7 @@
 #include "fallback.h"
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/reduce.h"
 
 namespace neuron {
 namespace {

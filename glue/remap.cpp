@@ -7,6 +7,7 @@
 
 #include "launch.h"
 #include "resample.h"
+#include "tn/op/remap.h"
 
 namespace neuron {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch.h"
+#include "tn/op/resample.h"
 
 namespace neuron {
 

@@ -10,6 +10,8 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/copy.h"
+#include "tn/op/scatter.h"
 
 namespace neuron {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/shape.h"
 
 namespace neuron {
 namespace {

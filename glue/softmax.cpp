@@ -9,6 +9,7 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/softmax.h"
 
 namespace neuron {
 namespace {

@@ -7,6 +7,8 @@
 
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/copy.h"
+#include "tn/op/sort.h"
 
 namespace neuron {
 namespace {

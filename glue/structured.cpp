@@ -1,6 +1,7 @@
 #include "structured.h"
 
 #include "launch.h"
+#include "tn/op/copy.h"
 
 namespace neuron {
 

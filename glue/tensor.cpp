@@ -6,6 +6,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "launch.h"
+#include "tn/op/copy.h"
 
 namespace neuron {
 namespace {

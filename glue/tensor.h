@@ -5,7 +5,7 @@
 #include <c10/core/DispatchKeySet.h>
 
 #include "allocator.h"
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 

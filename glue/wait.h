@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "tn/tn.h"
+#include "tn/runtime.h"
 
 namespace neuron {
 

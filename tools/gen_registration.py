@@ -72,7 +72,8 @@ def generate(overloads, groups):
     for op, overload in overloads:
         emit(op, overload, groups[overload], (names, registrations), includes)
     return "\n".join(["// Generated from core/op/ops.def and native_functions.yaml.", "#include <torch/library.h>", "",
-                      *sorted(includes), "", '#include "pointwise.h"', "", "namespace neuron {", "namespace {", "",
+                      *sorted(includes), "", '#include "pointwise.h"',
+                      *sorted(f'#include "tn/op/{section}.h"' for section in {op.section for op, _ in overloads}), "", "namespace neuron {", "namespace {", "",
                       *names, "", "void register_pointwise([[maybe_unused]] torch::Library& m)", "{", *registrations, "}", "",
                       "} // namespace", "} // namespace neuron", "",
                       "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)", "{", "    neuron::register_pointwise(m);", "}", ""])
@@ -83,8 +84,7 @@ def main(ops_def, outputs):
     overloads = [(op, overload) for op in gen_tables.read(ops_def) if op.kernel == "pointwise" for overload in op.aten
                  if overload in groups]
     for i, output in enumerate(outputs):
-        with open(output, "w") as out:
-            out.write(generate(overloads[i::len(outputs)], groups))
+        gen_tables.write(output, generate(overloads[i::len(outputs)], groups))
 
 
 if __name__ == "__main__":

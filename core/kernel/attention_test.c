@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/pool.h"
 #include "kernel/kernel.h"
+#include "tn/op/attention.h"
 
 enum { B = 2 };
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/pool.h"
 #include "kernel/kernel.h"
+#include "tn/op/conv.h"
 
 typedef struct shape {
     int64_t batch, channels, filters, groups; /* channels and filters in all */

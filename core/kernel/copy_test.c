@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "kernel/kernel.h"
+#include "tn/op/copy.h"
 
 enum { ROWS = 71, COLUMNS = 37 };
 

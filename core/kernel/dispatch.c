@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "kernel/kernel.h"
+#include "tn/op.h"
 #include "tn/tile/tile.h"
 
 extern const tn_kernel_fn tn_kernel_table_baseline[TN_OP_COUNT];

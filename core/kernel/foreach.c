@@ -3,6 +3,7 @@
  * Operands: n outputs, then `lists` lists of n inputs each, then inputs that all tensors share. Member i of
  * every list has the same shape and dtype, which is what the op computes in. */
 #include "kernel/kernel.h"
+#include "tn/op.h"
 
 extern const tn_kernel_fn TN_ISA_NAME(tn_kernel_table)[TN_OP_COUNT];
 

@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "kernel/convert.h"
 #include "kernel/kernel.h"
+#include "tn/op/matmul.h"
 
 typedef struct tensor {
     void *memory;

@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "kernel/kernel.h"
+#include "tn/op/index.h"
+#include "tn/op/sort.h"
 
 static tn_operand operand(void *data, uint8_t dtype, int ndim, const int64_t *sizes, const int64_t *strides)
 {

@@ -14,7 +14,6 @@
 #ifndef TN_KERNEL_KERNEL_H
 #define TN_KERNEL_KERNEL_H
 
-#include "tn/op.h"
 #include "tn/runtime.h"
 
 typedef tn_status (*tn_kernel_fn)(const tn_launch_desc *launch);

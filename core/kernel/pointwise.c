@@ -11,6 +11,7 @@
 #include "kernel/tile_io.h"
 #include "kernel/walk.h"
 #include "op/op.h"
+#include "tn/op.h"
 
 #define PROBE_pointwise , 1
 #define SECOND_(a, b, ...) b

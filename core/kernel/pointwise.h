@@ -12,7 +12,7 @@
     const tn_tile_op TN_TILE_OP(name) = {.fn = {__VA_ARGS__}, .inputs = (inputs_), .flags = (flags_)}
 
 /* NULL for ops of other kernels. */
-extern const tn_tile_op *const TN_ISA_NAME(tn_tile_ops)[TN_OP_COUNT];
+extern const tn_tile_op *const TN_ISA_NAME(tn_tile_ops)[];
 
 /* Runs any tile operator over the launch's operands. */
 #define tn_pointwise_run TN_ISA_NAME(tn_pointwise_run)

@@ -124,6 +124,7 @@ static inline const int64_t *any_row_i64(const char *in, int64_t stride, uint8_t
 #define ROW any_row_i64
 #define STORE TN_ISA_NAME(tn_store_i64)
 #include "kernel/reduce_typed.h"
+#include "tn/op/reduce.h"
 #undef T
 #undef NAME
 #undef ROW

@@ -11,6 +11,7 @@
 #include "kernel/convert.h"
 #include "kernel/kernel.h"
 #include "kernel/philox.h"
+#include "tn/op/rng.h"
 
 enum { WORDS = 4 * TN_PHILOX_ROW, GRAIN_ROWS = 32 };
 

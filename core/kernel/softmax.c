@@ -9,6 +9,7 @@
 #include "kernel/kernel.h"
 #include "kernel/lanes.h"
 #include "kernel/rows.h"
+#include "tn/op/softmax.h"
 
 typedef struct softmax {
     const tn_operand *out, *first, *second; /* x; or gradient and the forward's output */

@@ -1,5 +1,6 @@
 /* The kernels of one instruction set, indexed by op. Compiled once per ISA. */
 #include "kernel/kernel.h"
+#include "tn/op.h"
 
 #define OP(name, kernel, outputs, inputs, cost, aten, scalars) \
     tn_status TN_KERNEL(kernel)(const tn_launch_desc *launch);

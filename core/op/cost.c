@@ -1,5 +1,6 @@
 /* The cost of a launch, and the ops' names: everything that ops.def says besides the kernel. */
 #include "op/op.h"
+#include "tn/op.h"
 
 #include <pthread.h>
 #include <stdio.h>

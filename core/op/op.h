@@ -3,7 +3,6 @@
 #define TN_OP_OP_H
 
 #include "prof/prof.h"
-#include "tn/op.h"
 #include "tn/runtime.h"
 
 /* Operands without memory. */

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "op/op.h"
+#include "tn/op.h"
 
 enum { MOST_OPERANDS = 4 };
 

@@ -9,6 +9,7 @@
 #include "prof/prof.h"
 #include "runtime/limit.h"
 #include "runtime/stream.h"
+#include "tn/op/sleep.h"
 
 /* Runs `body` in a child with the variables "A=1 B=2" set; its checks count here. */
 static void in_child(const char *variables, void (*body)(void))

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "runtime/device.h"
 #include "runtime/stream.h"
+#include "tn/op/sleep.h"
 
 static tn_memory_stats stats(void)
 {

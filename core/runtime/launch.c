@@ -7,6 +7,7 @@
 #include "kernel/kernel.h"
 #include "prof/prof.h"
 #include "runtime/stream.h"
+#include "tn/op.h"
 
 /* About what it takes to wake a sleeping thread. */
 enum { INLINE_LIMIT_NS = 50000 };

@@ -5,6 +5,9 @@
 
 #include "base/check.h"
 #include "runtime/stream.h"
+#include "tn/op/copy.h"
+#include "tn/op/pointwise.h"
+#include "tn/op/sleep.h"
 
 enum { STREAMS = 5, BLOCKS = 12, COUNT = 64, STEPS = 5000, PROGRAMS = 4 };
 

@@ -17,6 +17,7 @@
 #include "op/op.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"
+#include "tn/op.h"
 
 typedef struct tn_fault {
     bool set;

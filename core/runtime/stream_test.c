@@ -7,6 +7,9 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "runtime/stream.h"
+#include "tn/op/copy.h"
+#include "tn/op/pointwise.h"
+#include "tn/op/sleep.h"
 
 static const int64_t ms = 1000000;
 

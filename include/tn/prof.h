@@ -17,7 +17,7 @@ typedef struct tn_prof_record {
     uint64_t flops;
     uint32_t source_line;    /* Python file:line id, 0 = not captured */
     uint32_t stream_id;
-    uint16_t op;             /* tn_op */
+    uint16_t op;             /* TN_OP_x */
     uint8_t device;
     uint8_t dtype;           /* compute dtype */
     uint32_t thread_id;      /* of the thread that ran it */

@@ -206,7 +206,7 @@ enum {
  * in-place operand appears in both places. Operand order and scalars of each op:
  * core/op/ops.def. */
 typedef struct tn_launch_desc {
-    uint16_t op; /* tn_op */
+    uint16_t op; /* TN_OP_x of tn/op.h */
     uint16_t num_outputs;
     uint16_t num_operands; /* outputs + inputs */
     uint16_t num_scalars;
