@@ -1,0 +1,216 @@
+/* Looking values up and comparing them: searchsorted, isin, the runs of equal neighbours that unique is made
+ * of, whether two tensors are equal.
+ * Values are compared by their keys (order.h); NaN equals nothing. */
+#include "kernel/order.h"
+
+#include "kernel/move_rows.h"
+#include "kernel/nest.h"
+
+enum { GRAIN = 1 << 12 };
+
+/* ---- searchsorted ---------------------------------------------------------------------------- */
+
+typedef struct search_job {
+    const tn_operand *out, *sorted, *values, *sorter;
+    int64_t length, lanes; /* of the sorted lines; values per line */
+    bool right;
+} search_job;
+
+/* First position whose element is not before (right: is behind) the key. */
+static int64_t bound(const search_job *job, const char *line, int64_t stride, const int64_t *sorter,
+                     uint64_t key)
+{
+    int64_t low = 0, high = job->length;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, at = sorter ? sorter[middle] : middle;
+        uint64_t found = tn_key_of(line + at * stride, job->sorted->dtype);
+        if (found < key || (job->right && found == key))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void search_part(void *context, int64_t begin, int64_t end)
+{
+    const search_job *job = context;
+    int64_t size = tn_operand_itemsize(job->sorted);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t line = job->sorted->ndim > 1 ? i / job->lanes : 0;
+        const char *at = (const char *)job->sorted->data + line * job->length * size;
+        const int64_t *sorter =
+            job->sorter ? (const int64_t *)job->sorter->data + line * job->length : NULL;
+        uint64_t key = tn_key_of((const char *)job->values->data + i * size, job->values->dtype);
+        int64_t found = bound(job, at, size, sorter, key);
+        if (job->out->dtype == TN_INT32)
+            ((int32_t *)job->out->data)[i] = (int32_t)found;
+        else
+            ((int64_t *)job->out->data)[i] = found;
+    }
+}
+
+/* Output int64 or int32; inputs sorted, values, ?sorter; all contiguous; scalar right. */
+tn_status TN_KERNEL(searchsorted)(const tn_launch_desc *launch)
+{
+    search_job job = {.out = tn_output(launch, 0),
+                      .sorted = tn_input(launch, 0),
+                      .values = tn_input(launch, 1),
+                      .sorter = tn_input(launch, 2),
+                      .right = launch->scalars[0].i != 0,
+                      .lanes = 1};
+    job.length = job.sorted->ndim ? job.sorted->sizes[job.sorted->ndim - 1] : 1;
+    if (job.values->ndim > 0)
+        job.lanes = job.values->sizes[job.values->ndim - 1];
+    if (job.sorter->flags & TN_OPERAND_ABSENT)
+        job.sorter = NULL;
+    tn_parallel_for(tn_operand_numel(job.out), GRAIN, search_part, &job);
+    return TN_OK;
+}
+
+/* ---- isin ------------------------------------------------------------------------------------ */
+
+typedef struct member_job {
+    const tn_ranked *sorted;
+    int64_t count;
+    uint8_t dtype;
+    bool invert;
+} member_job;
+
+static bool is_member(const member_job *job, uint64_t key)
+{
+    int64_t low = 0, high = job->count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (job->sorted[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool number = key != TN_KEY_NAN || !tn_is_floating(job->dtype);
+    return low < job->count && job->sorted[low].key == key && number;
+}
+
+static void member_row(void *context, int64_t n, char *const *data, const int64_t *strides)
+{
+    const member_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        data[0][i * strides[0]] =
+            is_member(job, tn_key_of(data[1] + i * strides[1], job->dtype)) != job->invert;
+}
+
+/* Output bool of the elements' shape; inputs elements, tests (any shape, contiguous, the same dtype);
+ * scalar invert. */
+tn_status TN_KERNEL(isin)(const tn_launch_desc *launch)
+{
+    const tn_operand *tests = tn_input(launch, 1);
+    const tn_operand *both[] = {tn_output(launch, 0), tn_input(launch, 0)};
+    int64_t count = tn_operand_numel(tests), size = tn_operand_itemsize(tests);
+    tn_ranked *items = tn_scratch(0, sizeof *items * 2 * (size_t)tn_max(count, 1));
+    if (!items)
+        return TN_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        items[i] = (tn_ranked){tn_key_of((const char *)tests->data + i * size, tests->dtype), i};
+    member_job job = {.sorted = tn_rank(items, items + count, count),
+                      .count = count,
+                      .dtype = tests->dtype,
+                      .invert = launch->scalars[0].i != 0};
+    tn_nest nest;
+    tn_nest_of(&nest, 2, both);
+    tn_nest_run(&nest, GRAIN, member_row, &job);
+    return TN_OK;
+}
+
+/* ---- runs of equal neighbours ------------------------------------------------------------------ */
+
+/* Output runs [n + 1] int64: the run that each element belongs to, then their number; input [n]
+ * contiguous. */
+tn_status TN_KERNEL(run_numbers)(const tn_launch_desc *launch)
+{
+    const tn_operand *values = tn_input(launch, 0);
+    int64_t *runs = tn_output(launch, 0)->data, n = tn_operand_numel(values), run = -1;
+    int64_t size = tn_operand_itemsize(values);
+    uint64_t previous = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key = tn_key_of((const char *)values->data + i * size, values->dtype);
+        bool number = key != TN_KEY_NAN || !tn_is_floating(values->dtype);
+        run += i == 0 || key != previous || !number;
+        previous = key;
+        runs[i] = run;
+    }
+    runs[n] = run + 1;
+    return TN_OK;
+}
+
+/* Outputs the first element of each run, the lengths, the run of each element in its original place; inputs
+ * values [n], runs [n + 1], ?order [n] (where the elements came from). All contiguous. */
+tn_status TN_KERNEL(run_values)(const tn_launch_desc *launch)
+{
+    const tn_operand *values = tn_input(launch, 0), *order = tn_input(launch, 2);
+    const int64_t *runs = tn_input(launch, 1)->data, *from = order->data;
+    char *unique = tn_output(launch, 0)->data;
+    int64_t *lengths = tn_output(launch, 1)->data, *inverse = tn_output(launch, 2)->data;
+    int64_t n = tn_operand_numel(values), size = tn_operand_itemsize(values), start = 0;
+    for (int64_t i = 0; i < n; i++) {
+        inverse[order->flags & TN_OPERAND_ABSENT ? i : from[i]] = runs[i];
+        if (i == 0 || runs[i] != runs[i - 1]) {
+            tn_row_copy(unique + runs[i] * size, size, (const char *)values->data + i * size, size, 1,
+                        size);
+            start = i;
+        }
+        lengths[runs[i]] = i - start + 1;
+    }
+    return TN_OK;
+}
+
+/* ---- equality of two tensors ------------------------------------------------------------------- */
+
+typedef struct equal_job {
+    uint8_t dtype;
+    int differ; /* set by whichever part finds a difference; the others may then stop */
+} equal_job;
+
+#define DIFFERS(T)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        differ |= *(const T *)(const void *)(data[0] + i * strides[0]) !=                          \
+                  *(const T *)(const void *)(data[1] + i * strides[1])
+
+static void compare_row(void *context, int64_t n, char *const *data, const int64_t *strides)
+{
+    equal_job *job = context;
+    int differ = 0;
+    if (__atomic_load_n(&job->differ, __ATOMIC_RELAXED))
+        return;
+    if (job->dtype == TN_FLOAT32) {
+        DIFFERS(float);
+    } else if (job->dtype == TN_FLOAT64) {
+        DIFFERS(double);
+    } else if (tn_is_floating(job->dtype)) {
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t a = tn_key_of(data[0] + i * strides[0], job->dtype);
+            differ |= a == TN_KEY_NAN || a != tn_key_of(data[1] + i * strides[1], job->dtype);
+        }
+    } else {
+        switch (tn_dtype_size((tn_dtype)job->dtype)) {
+        case 1: DIFFERS(uint8_t); break;
+        case 2: DIFFERS(uint16_t); break;
+        case 4: DIFFERS(uint32_t); break;
+        default: DIFFERS(uint64_t); break;
+        }
+    }
+    if (differ)
+        __atomic_store_n(&job->differ, 1, __ATOMIC_RELAXED);
+}
+
+/* Output bool of one element; inputs of one shape and one real dtype. */
+tn_status TN_KERNEL(equal)(const tn_launch_desc *launch)
+{
+    const tn_operand *both[] = {tn_input(launch, 0), tn_input(launch, 1)};
+    equal_job job = {.dtype = both[0]->dtype};
+    tn_nest nest;
+    tn_nest_of(&nest, 2, both);
+    tn_nest_sort(&nest);
+    tn_nest_run(&nest, GRAIN * 4, compare_row, &job);
+    *(bool *)tn_output(launch, 0)->data = !job.differ;
+    return TN_OK;
+}
