@@ -25,7 +25,7 @@ def test_searchsorted_of_numbers_and_mixed_types():
     lines = torch.arange(0.0, 20, 2)
     compare(lambda b: torch.searchsorted(b, 5), lines)
     compare(lambda b: torch.bucketize(torch.empty(0, device=b.device), b), lines)
-    same_error(lambda b: torch.searchsorted(b, b.long()), lines)
+    compare(lambda b: torch.searchsorted(b, b.long()), lines)
     same_error(lambda b: torch.bucketize(b, b.reshape(2, 5)), lines)
 
 

@@ -19,6 +19,7 @@ typedef struct arg_job {
     int64_t *partial_places;
 } arg_job;
 
+#define IS_NAN(x) ((x) != (x))
 #define T float
 #define PLACE int32_t
 #define ROW tn_row_f32
@@ -57,6 +58,8 @@ typedef struct arg_job {
 #undef ROW
 #undef STORE
 
+#undef IS_NAN
+#define IS_NAN(x) false
 #define T int64_t
 #define PLACE int64_t
 #define ROW tn_row_i64

@@ -3,11 +3,12 @@
  *   T       the compute type             NAME(x)   x with the instance's suffix
  *   PLACE   an integer as wide as T      RELATION  > or <
  *   ROW     a row in place or loaded     STORE     a row's store
+ *   IS_NAN  whether a value is NaN
  *
  * A NaN beats every number and nothing beats a NaN, so among equals the first wins: any cut of the work
  * finds the same element. */
 
-#define BEATS(v, best) ((v)RELATION(best) || ((v) != (v) && (best) == (best)))
+#define BEATS(v, best) (((v)RELATION(best)) | (IS_NAN(v) & !IS_NAN(best)))
 
 static T NAME(extremum)(const T *x, int64_t n)
 {
@@ -20,7 +21,7 @@ static T NAME(extremum)(const T *x, int64_t n)
             TN_EACH(l, LANES)
             {
                 T v = x[i + l];
-                lane[l] = (v RELATION lane[l]) | (v != v) ? v : lane[l];
+                lane[l] = (v RELATION lane[l]) | IS_NAN(v) ? v : lane[l];
             }
         best = lane[0];
         for (int l = 1; l < LANES; l++)
@@ -35,8 +36,8 @@ static T NAME(extremum)(const T *x, int64_t n)
 static int64_t NAME(find)(const T *x, int64_t n, T extremum)
 {
     int64_t i = 0;
-    if (extremum != extremum) {
-        while (x[i] == x[i])
+    if (IS_NAN(extremum)) {
+        while (!IS_NAN(x[i]))
             i++;
         return i;
     }
@@ -90,7 +91,7 @@ static void NAME(search_columns)(const arg_job *job, const char *in, int64_t beg
         TN_EACH(j, width)
         {
             T v = x[j], old = best[j];
-            bool better = (v RELATION old) | ((v != v) & (old == old));
+            bool better = BEATS(v, old);
             best[j] = better ? v : old;
             at[j] = better ? (PLACE)k : at[j];
         }

@@ -1,7 +1,7 @@
 /* Cumulative sums, products, extrema and log-sum-exps along one dimension.
  *
- * Outputs: values, then indices (int64) of the extrema; input. Scalar 0: the dimension. Floating dtypes
- * accumulate in fp64, integers and bool in int64; every stored value is rounded once.
+ * Outputs: values, then indices (int64) of the extrema; input. Scalar 0: the dimension. fp32 and fp64
+ * accumulate in fp64, bf16 and fp16 in fp32, integers and bool in int64; every stored value is rounded once.
  *
  * Where the dimension is strided and a neighbouring one dense, vector code runs across columns. Else rows
  * are scanned, LANES of them at a time, because one row is a chain of dependent steps. A few long rows are
@@ -77,7 +77,7 @@ static int64_t grain(int64_t elements)
 /* Among equals the last wins; a NaN replaces everything and stays. */
 #define EXTREMUM(acc, best, v, k, RELATION)                                                        \
     do {                                                                                           \
-        bool better = ((v) != (v)) | (((acc) == (acc)) & ((v)RELATION(acc)));                      \
+        bool better = IS_NAN(v) | (!IS_NAN(acc) & ((v)RELATION(acc)));                            \
         (acc) = better ? (v) : (acc);                                                              \
         (best) = better ? (k) : (best);                                                            \
     } while (0)
@@ -91,6 +91,30 @@ static inline double log_add_exp(double a, double b)
         return a + b;
     return high == low && isinf(high) ? high : high + log1p(exp(low - high));
 }
+
+#define IS_NAN(x) ((x) != (x))
+#define INDEXED false
+#define T float
+#define LOAD TN_ISA_NAME(tn_load_f32)
+#define STORE TN_ISA_NAME(tn_store_f32)
+#define NAME(x) x##_sum_f32
+#define START 0
+#define STEP SUM
+#include "kernel/scan_typed.h"
+#undef NAME
+#undef START
+#undef STEP
+#define NAME(x) x##_product_f32
+#define START 1
+#define STEP PRODUCT
+#include "kernel/scan_typed.h"
+#undef NAME
+#undef START
+#undef STEP
+#undef T
+#undef LOAD
+#undef STORE
+#undef INDEXED
 
 #define T double
 #define LOAD TN_ISA_NAME(tn_load_f64)
@@ -137,9 +161,11 @@ static inline double log_add_exp(double a, double b)
 #undef STEP
 #undef INDEXED
 
+#undef IS_NAN
 #undef T
 #undef LOAD
 #undef STORE
+#define IS_NAN(x) false
 #define T int64_t
 #define LOAD TN_ISA_NAME(tn_load_i64)
 #define STORE TN_ISA_NAME(tn_store_i64)
@@ -205,21 +231,26 @@ static void make_job(scan_job *job, const tn_launch_desc *launch)
     job->segments = cut ? (axes->count + SEGMENT - 1) / SEGMENT : 1;
 }
 
+/* One scan by the type to accumulate in. */
+#define SCAN_ALL(RULE)                                                                        \
+    (narrow ? scan_##RULE##_f32(&job) : floating ? scan_##RULE##_f64(&job) : scan_##RULE##_i64(&job))
+#define SCAN(RULE) (floating ? scan_##RULE##_f64(&job) : scan_##RULE##_i64(&job))
+
 tn_status TN_KERNEL(scan)(const tn_launch_desc *launch)
 {
     scan_job job = {0};
     make_job(&job, launch);
-    bool floating = job.dtype == TN_FLOAT32 || job.dtype == TN_FLOAT64 || job.dtype == TN_BFLOAT16 ||
-                    job.dtype == TN_FLOAT16;
+    bool narrow = job.dtype == TN_BFLOAT16 || job.dtype == TN_FLOAT16;
+    bool floating = narrow || job.dtype == TN_FLOAT32 || job.dtype == TN_FLOAT64;
     switch (launch->op) {
     case TN_OP_cumsum:
-        return floating ? scan_sum_f64(&job) : scan_sum_i64(&job);
+        return SCAN_ALL(sum);
     case TN_OP_cumprod:
-        return floating ? scan_product_f64(&job) : scan_product_i64(&job);
+        return SCAN_ALL(product);
     case TN_OP_cummax:
-        return floating ? scan_largest_f64(&job) : scan_largest_i64(&job);
+        return SCAN(largest);
     case TN_OP_cummin:
-        return floating ? scan_smallest_f64(&job) : scan_smallest_i64(&job);
+        return SCAN(smallest);
     default:
         return scan_log_sum_exp(&job);
     }

@@ -155,7 +155,6 @@ def top_k(logits, k=5):
     return choices.gather(1, torch.multinomial(values.softmax(-1), 1))
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native argmax yet")
 def test_decodes_with_cache(batches):
     torch.manual_seed(3)
     reference = Llama()

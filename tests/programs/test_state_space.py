@@ -75,11 +75,7 @@ def batches():
     return [[torch.randint(VOCABULARY, (2, 13), generator=generator)] for _ in range(2)]
 
 
-@pytest.mark.parametrize("scan", [
-    scan_by_loop,
-    pytest.param(scan_by_sums, marks=pytest.mark.xfail(raises=NotImplementedError, strict=True,
-                                                       reason="no native cumsum yet")),
-])
+@pytest.mark.parametrize("scan", [scan_by_loop, scan_by_sums])
 def test_trains(batches, scan):
     check_against_cpu(lambda: Model(scan), loss_of, batches, Recipe(clip=1.0))
 
@@ -88,7 +84,6 @@ def test_bf16(batches):
     check_against_cpu(lambda: Model(scan_by_loop), loss_of, batches, Recipe(autocast=torch.bfloat16))
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native cumsum yet")
 def test_scans_agree(batches):
     with strict():
         torch.manual_seed(0)
