@@ -10,6 +10,8 @@
 #include "dims.h"
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/arg_reduce.h"
+#include "tn/op/reduce.h"
 
 namespace neuron {
 namespace {

@@ -9,6 +9,7 @@
 #include "dims.h"
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/scan.h"
 
 namespace neuron {
 namespace {

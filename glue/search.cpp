@@ -11,6 +11,7 @@
 #include "fallback.h"
 #include "launch.h"
 #include "structured.h"
+#include "tn/op/search.h"
 
 namespace neuron {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "kernel/reduce.h"
 #include "kernel/rows.h"
+#include "tn/op/arg_reduce.h"
 #include "tn/tile/simd.h"
 
 enum { BLOCK = TN_REDUCE_BLOCK, LANES = TN_REDUCE_LANES };

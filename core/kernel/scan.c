@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "kernel/axes.h"
 #include "kernel/rows.h"
+#include "tn/op/scan.h"
 #include "tn/tile/simd.h"
 
 enum {
