@@ -52,6 +52,11 @@ struct PlainCase {
     {
         plain = false;
     }
+    // An order or a number of digits, which the meta function checks.
+    void see(int64_t)
+    {
+        plain = false;
+    }
     template <class T>
     void see(const T&)
     {

@@ -1,5 +1,5 @@
 /* Functions of one operand: signs, roundings, roots, exponentials, logarithms, circular and hyperbolic
- * functions, error and gamma functions, predicates. */
+ * functions, the error function, predicates. */
 #include "kernel/pointwise_math.h"
 
 #define U(x) ((uint64_t)(x))
@@ -173,66 +173,32 @@ static double sine_ratio(double x)
 REAL_SCALAR(sinc, 1, NO_SETUP, (real)sine_ratio(a * (real)0x1.921fb54442d18p1))
 OPERATOR_R(sinc, 1, 0);
 
-/* ---- error and gamma functions ------------------------------------------------------------------ */
+/* ---- error function and entropy ------------------------------------------------------------------ */
 
 FUNCTION(erf, tn_erf_f32, erf)
 REAL_SCALAR(erfc, 1, NO_SETUP, (real)erfc(a))
 OPERATOR_R(erfc, 1, 0);
 
-/* Winitzki's approximation (the tangent where it cancels), then Halley's steps on the function that is
- * small there. */
-static double erfinv_of(double y)
-{
-    if (!(fabs(y) < 1))
-        return fabs(y) == 1 ? copysign(INFINITY, y) : NAN;
-    double rest = log1p(-y * y), k = 4.330746750799873 + 0.5 * rest; /* 2 / (pi 0.147) */
-    double x = copysign(sqrt(sqrt(k * k - rest / 0.147) - k), y);
-    if (fabs(y) < 0.1)
-        x = y * 0x1.c5bf891b4ef6bp-1; /* sqrt(pi) / 2 */
-    for (int i = 0; i < 3; i++) {
-        double far = (1 - fabs(y)) - erfc(fabs(x));
-        double error = fabs(y) < 0.5 ? erf(x) - y : y < 0 ? -far : far;
-        double step = error / (0x1.20dd750429b6dp0 * exp(-x * x)); /* 2 / sqrt(pi) */
-        x -= step / (1 + x * step);
-    }
-    return y == 0 ? y : x;
-}
-REAL_SCALAR(erfinv, 1, NO_SETUP, (real)erfinv_of(a))
-OPERATOR_R(erfinv, 1, 0);
-
-static double lgamma_of(double x)
-{
-    int sign;
-    return lgamma_r(x, &sign);
-}
-REAL_SCALAR(lgamma, 1, NO_SETUP, (real)lgamma_of(a))
-OPERATOR_R(lgamma, 1, 0);
-
-/* Reflection for negative arguments, recurrence up to 10, then the asymptotic series. */
-static double digamma_of(double x)
-{
-    if (x == 0)
-        return copysign(INFINITY, -x);
-    if (x < 0) {
-        double whole = trunc(x);
-        if (x == whole)
-            return NAN;
-        double turn = 0x1.921fb54442d18p1;
-        return digamma_of(1 - x) - turn / tan(turn * (x - whole));
-    }
-    double sum = 0;
-    for (; x < 10; x += 1)
-        sum -= 1 / x;
-    double z = 1 / (x * x);
-    double tail = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 -
-                  z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
-    return sum + log(x) - 0.5 / x - (x < 1e17 ? tail : 0);
-}
-REAL_SCALAR(digamma, 1, NO_SETUP, (real)digamma_of(a))
-OPERATOR_R(digamma, 1, 0);
-
 REAL_LIBM(entr, 1, NO_SETUP, a != a ? a : a > 0 ? -a * LOG(a) : a == 0 ? 0 : (real)-INFINITY)
 OPERATOR_R(entr, 1, 0);
+
+/* ---- parts of a number: mantissa in [1/2, 1) and exponent, both for the storer to convert ------------ */
+
+#define FREXP(T, SUFFIX)                                                                           \
+    static void frexp_##SUFFIX(const tn_tile_call *call, int64_t n)                                \
+    {                                                                                              \
+        const T *in = call->in[0];                                                                 \
+        T *mantissa = call->out[0], *exponent = call->out[1];                                      \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            int power = 0;                                                                         \
+            double part = frexp((double)in[i], &power);                                            \
+            mantissa[i] = (T)part;                                                                 \
+            exponent[i] = isfinite(part) ? (T)power : 0;                                           \
+        }                                                                                          \
+    }
+FREXP(float, f32)
+FREXP(double, f64)
+OPERATOR_R(frexp, 1, 0);
 
 /* ---- predicates --------------------------------------------------------------------------------- */
 
