@@ -4,6 +4,7 @@
 #include <ATen/ops/sum.h>
 #include <torch/library.h>
 
+#include "fallback.h"
 #include "launch.h"
 #include "tn/op/conv.h"
 
@@ -105,6 +106,13 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                    IntArrayRef output_padding, int64_t groups)
 {
+    if (at::isIntegralType(input.scalar_type(), false))
+        return call_fallback<Tensor(const Tensor&, const Tensor&, const std::optional<Tensor>&,
+                                    c10::SymIntArrayRef, c10::SymIntArrayRef, c10::SymIntArrayRef, bool,
+                                    c10::SymIntArrayRef, c10::SymInt)>(
+            "aten::convolution", "", input, weight, bias, c10::fromIntArrayRefSlow(stride),
+            c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation), transposed,
+            c10::fromIntArrayRefSlow(output_padding), groups);
     bool has_bias = bias && bias->defined();
     check_arguments(input, weight, has_bias ? &*bias : nullptr);
     auto sizes = transposed

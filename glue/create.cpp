@@ -49,7 +49,7 @@ int64_t arange_size(const at::Scalar& start, const at::Scalar& end, const at::Sc
     double size;
     if (dtype == at::kLong) {
         int64_t first = start.to<int64_t>(), last = end.to<int64_t>(), by = step.to<int64_t>();
-        TORCH_CHECK(by != 0, "step must be nonzero");
+        TORCH_CHECK_VALUE(by != 0, "step must be nonzero"); // 0.5 is zero here
         int64_t sign = (by > 0) - (by < 0);
         size = static_cast<double>((last - first + by - sign) / by);
     } else {

@@ -50,6 +50,17 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
     return new_tensor(size, stride, resolve_dtype(dtype), resolve_device(device));
 }
 
+// Zeros without memory, which autograd makes and the ZeroTensor key turns into real ones where need be.
+at::Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Layout> layout, std::optional<at::Device> device,
+                                 std::optional<bool> pin_memory)
+{
+    check_options("_efficientzerotensor", layout, pin_memory);
+    at::native::ZeroTensorAllocator nothing(resolve_device(device));
+    return at::detail::empty_generic(size, &nothing, kKeySet.add(c10::DispatchKey::ZeroTensor),
+                                     resolve_dtype(dtype), std::nullopt);
+}
+
 const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
                          std::optional<at::MemoryFormat> format)
 {
@@ -167,6 +178,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("_has_compatible_shallow_copy_type", &neuron::has_compatible_shallow_copy_type);
     m.impl("empty.memory_format", &neuron::empty);
     m.impl("empty_strided", &neuron::empty_strided);
+    m.impl("_efficientzerotensor", &neuron::efficient_zero_tensor);
     m.impl("resize_", &neuron::resize);
     m.impl("set_.source_Storage_storage_offset", &neuron::set_storage_offset);
     m.impl("set_.source_Storage", &neuron::set_storage);

@@ -13,6 +13,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/env.h>
@@ -113,6 +114,7 @@ class HostCall {
     void see_device(c10::Device device);
     at::Tensor lower(const at::Tensor& tensor);
     c10::Storage host_alias(const c10::Storage& storage);
+    at::Tensor stand_in(const at::Tensor& destination);
     c10::IValue lower_value(const c10::IValue& value, const c10::Argument& argument);
     at::DataPtr take_bytes(const c10::Storage& host, size_t bytes);
     c10::Storage adopt(const c10::Storage& host);
@@ -129,6 +131,7 @@ class HostCall {
     std::optional<c10::Device> device_;
     std::unordered_map<c10::StorageImpl*, c10::Storage> to_host_;   // device storage -> its alias
     std::unordered_map<c10::StorageImpl*, c10::Storage> to_device_; // host storage -> device storage
+    std::unordered_set<c10::TensorImpl*> stand_ins_;
     int64_t bytes_copied_ = 0;
 };
 
@@ -182,10 +185,23 @@ at::Tensor HostCall::lower(const at::Tensor& tensor)
     return host;
 }
 
+// A destination whose memory no other argument shares is computed densely and copied, unless it is dense
+// itself: host kernels exist (lu_unpack) that write outside of a transposed one.
+at::Tensor HostCall::stand_in(const at::Tensor& destination)
+{
+    if (!is_neuron(destination) || destination.is_contiguous() || destination.is_conj() ||
+        to_host_.count(destination.storage().unsafeGetStorageImpl()))
+        return lower(destination);
+    lower(destination); // its storage is taken now
+    auto host = at::empty(destination.sizes(), destination.options().device(c10::kCPU));
+    stand_ins_.insert(host.unsafeGetTensorImpl());
+    return host;
+}
+
 c10::IValue HostCall::lower_value(const c10::IValue& value, const c10::Argument& argument)
 {
     if (value.isTensor())
-        return lower(value.toTensor());
+        return argument.is_out() ? stand_in(value.toTensor()) : lower(value.toTensor());
     if (value.isTensorList()) {
         c10::List<at::Tensor> result;
         for (const at::Tensor& tensor : value.toTensorVector())
@@ -288,6 +304,11 @@ void HostCall::write_back(const at::Tensor& original, const at::Tensor& host)
 {
     if (!is_neuron(original))
         return;
+    if (stand_ins_.count(host.unsafeGetTensorImpl()) && host.sizes() == original.sizes()) {
+        lower(original).copy_(host);
+        bytes_copied_ += static_cast<int64_t>(host.nbytes());
+        return;
+    }
     auto* impl = original.unsafeGetTensorImpl();
     auto* device_storage = original.storage().unsafeGetStorageImpl();
     auto alias = to_host_.at(device_storage);
@@ -301,6 +322,8 @@ void HostCall::write_back(const at::Tensor& original, const at::Tensor& host)
     if (host.sizes() != original.sizes() || host.strides() != original.strides() ||
         host.storage_offset() != original.storage_offset())
         impl->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
+    impl->_set_conj(host.is_conj());
+    impl->_set_neg(host.is_neg());
     if (tn_block* block = block_of(original.storage()))
         tn_block_touch(block);
 }

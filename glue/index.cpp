@@ -130,8 +130,8 @@ void resize_out(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor& 
                 "(): self and result must have the same scalar type, but got ", self.scalar_type(),
                 " and ", out.scalar_type());
     check_same_device(op, {&self, &out});
-    at::native::resize_output(out, sizes);
     at::assert_no_internal_overlap(out);
+    at::native::resize_output(out, sizes);
     at::assert_no_overlap(out, self);
 }
 

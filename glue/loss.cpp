@@ -8,6 +8,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/pow_meta.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/softshrink_meta.h>
 #include <ATen/ops/sum.h>
 
 #include "pointwise.h"
@@ -213,6 +214,36 @@ void launch_glu(Structured<at::meta::structured_glu>& op, const at::Tensor& self
         Launch(TN_OP_glu).out(op.output()).in(in.value).in(in.gate).compute(self.scalar_type()).run();
 }
 
+// The meta function leaves this check to the kernel.
+void check_shrink(const at::Tensor& self, const at::Scalar& lambda)
+{
+    double most = self.scalar_type() == at::kDouble ? std::numeric_limits<double>::max()
+                                                    : std::numeric_limits<float>::max();
+    TORCH_CHECK(lambda.toDouble() >= 0 && lambda.toDouble() <= most, "lambda must be in range [0, ", most,
+                "] for input dtype ", self.scalar_type(), ", but found ", lambda.toDouble());
+}
+
+struct Name_softshrink {
+    static constexpr const char *name = "aten::softshrink", *overload = "";
+};
+struct Name_softshrink_out {
+    static constexpr const char *name = "aten::softshrink", *overload = "out";
+};
+
+at::Tensor softshrink(const at::Tensor& self, const at::Scalar& lambda)
+{
+    check_shrink(self, lambda);
+    return Pointwise<at::meta::structured_softshrink, TN_OP_softshrink, Result::Same, Name_softshrink,
+                     const at::Tensor&, const at::Scalar&>::call(self, lambda);
+}
+
+at::Tensor& softshrink_out(const at::Tensor& self, const at::Scalar& lambda, at::Tensor& out)
+{
+    check_shrink(self, lambda);
+    return PointwiseOut<at::meta::structured_softshrink, TN_OP_softshrink, Name_softshrink_out,
+                        const at::Tensor&, const at::Scalar&>::call(self, lambda, out);
+}
+
 at::Tensor glu(const at::Tensor& self, int64_t dim)
 {
     if (!supports(TN_OP_glu, self.scalar_type()))
@@ -301,6 +332,8 @@ at::Tensor& power_out(const at::Scalar& self, const at::Tensor& exponent, at::Te
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     using namespace neuron;
+    m.impl("softshrink", &softshrink);
+    m.impl("softshrink.out", &softshrink_out);
     m.impl("mse_loss", &mse_loss);
     m.impl("mse_loss.out", &mse_loss_out);
     m.impl("mse_loss_backward", &mse_loss_backward);

@@ -1,6 +1,7 @@
 // Pointwise operators that ATen does not declare as structured: TensorIterator decides shape, dtype,
 // overlap and errors, then one launch over the original tensors. Dtypes without a tile primitive fall
 // back to the host.
+#include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/BinaryOps.h>
@@ -400,14 +401,24 @@ at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::
     return where_out(condition, self, other, out);
 }
 
+// Raises RuntimeError where the number does not fit the type, as Scalar's own conversion does.
+void check_convertible(const at::Scalar& value, at::ScalarType type)
+{
+    AT_DISPATCH_V2(type, "masked_fill", AT_WRAP([&] { (void)value.to<scalar_t>(); }),
+                   AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                   AT_EXPAND(AT_FLOAT8_TYPES), at::kBool, at::kHalf, at::kBFloat16, at::kComplexHalf);
+}
+
 at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value)
 {
     TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got "
                 "tensor with ", value.dim(), " dimension(s).");
     TORCH_CHECK(mask.scalar_type() == at::kBool,
                 "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
-    TORCH_CHECK(at::canCast(at::result_type(self, value), self.scalar_type()), "value cannot be "
-                "converted to type ", self.scalar_type(), " without overflow");
+    TORCH_CHECK(!value.is_complex() || self.is_complex(), "value cannot be converted to type ",
+                self.scalar_type(), " without overflow");
+    if (!is_neuron(value)) // a number of the device is not waited for
+        check_convertible(value.item(), self.scalar_type());
     if (!supports(TN_OP_masked_fill, self.scalar_type()))
         return call_fallback<at::Tensor&(at::Tensor&, const at::Tensor&, const at::Tensor&)>(
             "aten::masked_fill_", "Tensor", self, mask, value);
@@ -489,6 +500,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("angle", &AngleOf::call);
     m.impl("angle.out", &AngleOf::out);
     m.impl("conj_physical.out", &ConjPhysical::out);
+    m.impl("conj_physical_", &ConjPhysical::in_place);
     m.impl("logical_not.out", &LogicalNot::out);
     m.impl("logical_and.out", &Logical<TN_OP_logical_and, Name_logical_and>::out);
     m.impl("logical_or.out", &Logical<TN_OP_logical_or, Name_logical_or>::out);

@@ -302,6 +302,9 @@ struct AdaptiveMax {
     static void into(Structured<Meta, 2>& op, const at::Tensor& self, List output)
     {
         check_max_dtype("adaptive_max_pool", self);
+        for (int64_t size : output)
+            TORCH_CHECK(size >= 0, "adaptive_max_pool: sizes of the output must not be negative, but got ",
+                        output);
         op.meta(self, output);
         launch_max(op.output(0), op.output(1), self, Spatial, {}, {}, {}, {}, true);
         op.finish();

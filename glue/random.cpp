@@ -320,7 +320,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 
 at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mask, double scale)
 {
-    return grad.mul(mask).mul_(scale);
+    return grad.mul(mask).mul(at::Scalar(scale));
 }
 
 at::Tensor& multinomial_out(const at::Tensor& self, int64_t samples, bool replacement,

@@ -319,6 +319,10 @@ at::Tensor& nansum_out(const at::Tensor& self, Dims dims, bool keepdim, Dtype dt
     TORCH_CHECK(!dtype || *dtype == out.scalar_type(), "nansum: provided dtype must match dtype of "
                 "result. Got ", toString(out.scalar_type()), " and ", toString(dtype.value_or(at::kFloat)),
                 ".");
+    TORCH_CHECK_NOT_IMPLEMENTED(!c10::isIntegralType(out.scalar_type(), true) ||
+                                    c10::isIntegralType(self.scalar_type(), true),
+                                "nansum of ", self.scalar_type(), " is not implemented for a result of ",
+                                out.scalar_type(), "; pass an out of a floating point type");
     auto result = nansum_dims(self, dims, keepdim, out.scalar_type());
     at::native::resize_output(out, result.sizes());
     return out.copy_(result);
@@ -413,8 +417,8 @@ at::Tensor& variance_out(const at::Tensor& self, Dims dims, const OptionalScalar
 {
     uint64_t mask = dim_mask(dims, self.dim());
     check_variance(variance_name<Op>, self, mask, correction);
-    TORCH_CHECK(c10::canCast(self.scalar_type(), out.scalar_type()), "result type ",
-                self.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
+    auto type = c10::toRealValueType(self.scalar_type());
+    TORCH_CHECK(c10::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ", out.scalar_type());
     at::native::resize_output(out, reduced_sizes(self, mask, keepdim));
     if (!is_row_tensor(self) || !is_row_tensor(out))
         return out.copy_(variance<Op>(self, dims, correction, keepdim));

@@ -1,4 +1,5 @@
 // Sorting and selecting along a dimension.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
@@ -108,8 +109,11 @@ PairRef select_out(const char* name, LineOp op, const at::Tensor& self, int64_t 
     at::DimVector sizes(kept);
     if (!keepdim && !sizes.empty())
         sizes.erase(sizes.begin() + dim);
-    at::native::resize_output(values, sizes);
-    at::native::resize_output(indices, sizes);
+    for (const at::Tensor* out : {&values, &indices}) {
+        at::native::resize_output(*out, sizes);
+        at::assert_no_internal_overlap(*out);
+        at::assert_no_overlap(*out, self);
+    }
     bool narrow = !keepdim && self.dim() > 0;
     launch_lines(narrow ? values.unsqueeze(dim) : values, narrow ? indices.unsqueeze(dim) : indices, self,
                  dim, k, false, op);

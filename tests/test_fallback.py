@@ -158,3 +158,31 @@ def test_strict_mode_raises_with_op_shapes_and_line():
     assert "linalg_cholesky_ex" in run.stdout and "Float[3, 3]" in run.stdout, run.stdout + run.stderr
     assert "<string>:4" in run.stdout
     assert run.stdout.strip().endswith("2.0")
+
+
+def test_a_host_kernel_may_leave_its_result_lazily_conjugated():
+    generator = torch.Generator().manual_seed(0)
+    lu, right = (torch.randn(shape, generator=generator, dtype=torch.complex64) for shape in ((1, 1), (1, 4)))
+    pivots = torch.ones(1, dtype=torch.int32)
+    result = torch.linalg.lu_solve(lu.to(NEURON), pivots.to(NEURON), right.t().to(NEURON), left=False)
+    torch.testing.assert_close(result.cpu(), right.t() / lu)
+
+
+def test_a_transposed_destination_is_filled_and_stays_where_it_is():
+    generator = torch.Generator().manual_seed(0)
+    matrices = torch.randn(3, 3, 5, 5, generator=generator)
+    places = [torch.empty(5, 5, 3, 3, device=NEURON).permute(3, 2, 1, 0) for _ in range(3)]
+    before = [place.data_ptr() for place in places]
+    torch.linalg.lu(matrices.to(NEURON), out=tuple(places))
+    for place, expected, address in zip(places, torch.linalg.lu(matrices), before):
+        torch.testing.assert_close(place.cpu(), expected)
+        assert place.data_ptr() == address and place.stride() == (1, 3, 9, 45)
+
+
+def test_zeros_without_memory():
+    zero = torch._efficientzerotensor((2, 3), device=NEURON)
+    assert zero._is_zerotensor() and zero.device == NEURON
+    assert torch.equal((zero + 1).cpu(), torch.ones(2, 3))
+    x = torch.tensor([-2.0, 3.0], device=NEURON, requires_grad=True)
+    x.sgn().sum().backward()
+    assert torch.equal(x.grad.cpu(), torch.zeros(2))

@@ -244,3 +244,18 @@ def test_lower_instruction_sets(isa):
                "    torch.testing.assert_close(y(x.to('neuron')).cpu(), y(x), equal_nan=True)\n"
                "    torch.testing.assert_close(y(x.half().to('neuron')).cpu(), y(x.half()), equal_nan=True)\n")
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], env={**os.environ, "TN_ISA": isa}, check=True, timeout=120)
+
+
+def test_masked_fill_converts_its_number_as_a_scalar():
+    mask = torch.tensor([True, False], device="neuron")
+    for value in (10, 1.5, torch.tensor(10)):
+        assert torch.zeros(2, dtype=torch.bool, device="neuron").masked_fill_(mask, value).tolist() == [True, False]
+    assert torch.zeros(2, dtype=torch.int64, device="neuron").masked_fill_(mask, 1.5).tolist() == [1, 0]
+    for dtype, value in ((torch.uint8, 300), (torch.float32, 1j), (torch.float16, 1e6)):
+        with pytest.raises(RuntimeError, match="cannot be converted to type"):
+            torch.zeros(2, dtype=dtype, device="neuron").masked_fill_(mask, value)
+
+
+def test_softshrink_refuses_a_negative_width():
+    with pytest.raises(RuntimeError, match="lambda must be in range"):
+        torch.nn.functional.softshrink(torch.ones(1, device="neuron"), -0.5)

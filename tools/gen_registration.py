@@ -26,7 +26,7 @@ BOOL_RESULT = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", 
                "isneginf", "signbit"}
 
 # Structured, but more than one launch of the line that names them: glue/pointwise.cpp.
-BY_HAND = {"glu", "mse_loss", "smooth_l1_loss", "pow.Scalar"}
+BY_HAND = {"glu", "mse_loss", "smooth_l1_loss", "softshrink", "pow.Scalar"}
 
 
 def structured_groups():

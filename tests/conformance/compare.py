@@ -2,7 +2,8 @@
 
 Tolerances are those of torch.testing for the dtype, or the operator's own (`toleranceOverride`) where its OpInfo has
 one. Two correct results in a narrow type may still differ by more than that, because the CPU's is rounded too. Then an
-evaluation in double precision decides: the device may not be further from it than the CPU is.
+evaluation in double precision decides: the device may not be further from it than the CPU is, or by as little as two
+orders of summing the same terms are from each other by chance.
 """
 
 import torch
@@ -11,6 +12,7 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 from torch.utils._pytree import tree_flatten, tree_map
 
 DEVICE = "neuron"
+CHANCE = 1.5  # between the largest errors of two ways to sum the same terms
 EXACT = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
          torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 
@@ -28,6 +30,8 @@ class Mover:
         return self.tensors[key][1]
 
     def moved(self, t):
+        if t.is_meta:
+            return t
         if t.layout != torch.strided or t.is_nested or type(t) not in (torch.Tensor, torch.nn.Parameter):
             return t.detach().clone().to(self.device).requires_grad_(t.requires_grad)
         source = t.detach()
@@ -49,6 +53,8 @@ class Mover:
             return self.tensor(v)
         if isinstance(v, torch.device):
             return torch.device(self.device)
+        if v == "cpu":
+            return self.device
         return v
 
     def __call__(self, tree):
@@ -119,7 +125,7 @@ def same_values(actual, expected, where, limits, exact):
             raise AssertionError(f"{where}: {summary(error)}") from None
         wide = EXACT[expected.dtype]
         ours, theirs = (largest_error(v.to(wide), reference.to(wide)) for v in (actual, expected))
-        if not ours <= theirs:
+        if not ours <= CHANCE * theirs:
             raise AssertionError(f"{where}: {summary(error)}; error {ours:.3g}, CPU's {theirs:.3g}") from None
 
 

@@ -4,6 +4,7 @@ import copy
 import warnings
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.testing._internal.common_modules import module_db
 
 from .compare import DEVICE, Mover, leaves, same, tolerance, widened
@@ -53,6 +54,8 @@ def compare(info, dtype, training):
         constructor = module_input.constructor_input
         torch.manual_seed(0)
         module = info.module_cls(*constructor.args, **constructor.kwargs).to(dtype).train(training)
+        if any(is_lazy(t) for t in (*module.parameters(), *module.buffers())):  # parameters are drawn by the first call
+            module(*Filled(module_input.forward_input, "cpu").args)
         try:
             expected = evaluate(copy.deepcopy(module), Filled(module_input.forward_input, "cpu"))
         except Exception:

@@ -49,7 +49,8 @@ def train(info, kwargs, device):
             p.grad = gradient(info, p, generator)
         optimizer.step()
     state = [v for p in params for k, v in sorted(optimizer.state[p].items()) if isinstance(v, torch.Tensor) and k != "step"]
-    return [p.detach() for p in params] + state
+    # Optimizers may keep their numbers, 0-dim tensors, on the host.
+    return [p.detach() for p in params] + [v.to(device) if v.dim() == 0 else v for v in state]
 
 
 def options(info, implementation):
