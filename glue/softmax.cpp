@@ -26,14 +26,16 @@ void run(int op, const at::Tensor& out, const at::Tensor& first, const at::Tenso
         for (int64_t d = dim + 1; d < first.dim(); d++)
             inner *= first.size(d);
     }
-    at::Tensor target = out.is_contiguous() ? out : new_tensor(out.sizes(), out.scalar_type(), out.device());
-    at::Tensor a = first.contiguous(), b = second ? second->contiguous() : at::Tensor();
+    bool dense = out.is_contiguous();
+    at::Tensor target = dense ? at::Tensor() : new_tensor(out.sizes(), out.scalar_type(), out.device());
+    auto a = first.expect_contiguous();
+    auto b = second ? second->expect_contiguous() : c10::MaybeOwned<at::Tensor>();
     Launch launch(op);
-    launch.out(target).in(a);
+    launch.out(dense ? out : target).in(*a);
     if (second)
-        launch.in(b);
+        launch.in(*b);
     launch.scalar(n).scalar(inner).run();
-    if (!target.is_same(out))
+    if (!dense)
         copy_back(target, out);
 }
 
@@ -48,6 +50,12 @@ struct Forward {
     static at::Tensor call(const at::Tensor& self, int64_t dim, bool half_to_float)
     {
         check_floating(tn_op_name(Op), self);
+        if (self.is_contiguous() && self.numel() != 0 && !half_to_float) { // nothing left for the meta function
+            dim = at::maybe_wrap_dim(dim, self.dim());
+            at::Tensor out = new_tensor(self.sizes(), self.scalar_type(), self.device());
+            run(Op, out, self, nullptr, dim);
+            return out;
+        }
         Structured<Meta> op;
         op.meta(self, dim, half_to_float);
         run(Op, op.output(), self, nullptr, dim);

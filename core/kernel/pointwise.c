@@ -410,6 +410,55 @@ static void run_units(void *context, int64_t begin, int64_t end)
         __atomic_store_n(&j->fault, fault, __ATOMIC_RELAXED);
 }
 
+static tn_status status_of(const tn_launch_desc *launch, uint8_t fault)
+{
+    if (!fault)
+        return TN_OK;
+    if (launch->op == TN_OP_cross_entropy)
+        return tn_fail(TN_ERROR_RUNTIME, "all elements of %s should be between 0 and 1",
+                       fault == 1 ? "input" : "target");
+    return tn_fail(TN_ERROR_RUNTIME, "ZeroDivisionError");
+}
+
+/* Whether every operand is a plain dense tensor of n elements in the class's own dtype. */
+static bool is_plain(const tn_launch_desc *launch, const tn_tile_op *op, tn_tile_class class, int64_t n)
+{
+    if (launch->num_operands != launch->num_outputs + op->inputs)
+        return false;
+    for (int k = 0; k < launch->num_operands; k++) {
+        const tn_operand *operand = &launch->operands[k];
+        if (operand->flags || !tn_tile_is_native(class, operand->dtype))
+            return false;
+        int64_t expected = 1;
+        for (int d = operand->ndim - 1; d >= 0; d--) {
+            if (operand->strides[d] != expected && operand->sizes[d] != 1)
+                return false;
+            expected *= operand->sizes[d];
+        }
+        if (expected != n)
+            return false;
+    }
+    return true;
+}
+
+/* One unit that needs no plan: what small eager operators are. */
+static tn_status run_plain(const tn_launch_desc *launch, tn_tile_fn fn, int64_t n)
+{
+    uint8_t fault = 0;
+    tn_tile_call call = {.scalars = launch->scalars,
+                         .num_scalars = launch->num_scalars,
+                         .compute_dtype = launch->compute_dtype,
+                         .seed = launch->rng_seed,
+                         .offset = launch->rng_offset,
+                         .fault = &fault};
+    for (int k = 0; k < launch->num_outputs; k++)
+        call.out[k] = launch->operands[k].data;
+    for (int k = launch->num_outputs; k < launch->num_operands; k++)
+        call.in[k - launch->num_outputs] = launch->operands[k].data;
+    fn(&call, n);
+    return status_of(launch, fault);
+}
+
 tn_status TN_KERNEL(pointwise)(const tn_launch_desc *launch)
 {
     return tn_pointwise_run(launch, TN_ISA_NAME(tn_tile_ops)[launch->op]);
@@ -428,6 +477,8 @@ tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op)
     int64_t n = tn_operand_numel(tn_output(launch, 0));
     if (n == 0)
         return TN_OK;
+    if (n <= DIRECT_ELEMENTS && is_plain(launch, op, p.class, n))
+        return run_plain(launch, p.fn, n);
     collect_operands(&p);
     memset(p.dense, 0, sizeof p.dense);
     p.flat = try_flat(&p, n);
@@ -439,10 +490,5 @@ tn_status tn_pointwise_run(const tn_launch_desc *launch, const tn_tile_op *op)
     int64_t grain = 1 + GRAIN_ELEMENTS / unit_elements;
     job j = {&p, 0};
     tn_parallel_for(units, grain, run_units, &j);
-    if (!j.fault)
-        return TN_OK;
-    if (launch->op == TN_OP_cross_entropy)
-        return tn_fail(TN_ERROR_RUNTIME, "all elements of %s should be between 0 and 1",
-                       j.fault == 1 ? "input" : "target");
-    return tn_fail(TN_ERROR_RUNTIME, "ZeroDivisionError");
+    return status_of(launch, j.fault);
 }
