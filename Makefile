@@ -1,6 +1,6 @@
 # make demo       build everything and train the demo          make test       what the project is tested with
 # make bench      speed against PyTorch's CPU backend          make test-all   the same with every long sweep
-# make check      layers, sizes, no warnings from gcc or clang
+# make check      layers, sizes, the list of operators, no warnings from gcc or clang
 # make asan ubsan tsan hostile                                 C unit tests of sanitized and hostile builds
 # make count      lines per folder
 #
@@ -64,6 +64,7 @@ core_build = CC=$(or $(3),$(CC)) $(MESON) setup build-$(1) --reconfigure -Dcore_
 check: $(VENV)/.tools
 	$(PY) tools/check_layers.py
 	$(PY) tools/check_size.py
+	$(PY) tools/gen_docs.py --check
 	for compiler in gcc clang; do \
 		command -v $$compiler >/dev/null || { echo "no $$compiler here"; continue; }; \
 		$(call core_build,check-$$compiler,-Dwerror=true -Dc_args=-Wconversion,$$compiler) || exit 1; \

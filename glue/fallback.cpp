@@ -454,3 +454,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m)
 {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&neuron::fallback>());
 }
+
+// ATen would run the functional forms of these as meta function and out=, and what checks the devices of
+// their arguments is the kernel of a backend.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    for (const char* name : {"_linalg_solve_ex", "linalg_lu_solve", "linalg_ldl_solve", "triangular_solve",
+                             "lu_unpack", "fractional_max_pool2d", "fractional_max_pool3d"})
+        m.impl(name, torch::CppFunction::makeFromBoxedFunction<&neuron::fallback>());
+}

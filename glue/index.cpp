@@ -49,6 +49,8 @@ Indexing resolve(const at::Tensor& self, const c10::List<std::optional<at::Tenso
     TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()),
                       "too many indices for tensor of dimension ", self.dim(), " (got ", given.size(),
                       ")");
+    TORCH_CHECK(is_neuron(self), "indices should be either on cpu or on the same device as the indexed "
+                "tensor (", self.device(), ")");
     at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
     Indexing result;
     auto expanded = at::native::expandTensors(self, given);

@@ -26,10 +26,18 @@ void check_dtype(at::ScalarType dtype)
                                 ": quantised and packed dtypes are not supported on this device");
 }
 
+// An operator's result follows its first tensor: here that one is not the device's own.
+void check_device(c10::Device device)
+{
+    TORCH_CHECK(device.type() == c10::DeviceType::PrivateUse1, "Expected all tensors to be on the same "
+                "device, but found at least two devices, neuron and ", device, "!");
+}
+
 } // namespace
 
 at::Tensor new_tensor(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device)
 {
+    check_device(device);
     check_dtype(dtype);
     auto meta = c10::scalarTypeToTypeMeta(dtype);
     size_t bytes = at::detail::computeStorageNbytesContiguous(sizes, meta.itemsize());
@@ -43,6 +51,7 @@ at::Tensor new_tensor(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device d
 at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
                       c10::Device device)
 {
+    check_device(device);
     check_dtype(dtype);
     auto meta = c10::scalarTypeToTypeMeta(dtype);
     size_t bytes = at::detail::computeStorageNbytes(sizes, strides, meta.itemsize());

@@ -141,6 +141,12 @@ def test_host_errors_come_through():
 def test_mixed_devices_are_refused():
     with pytest.raises(RuntimeError, match="same device"):
         ops.both(on_device(2), [torch.ones(2)])
+    with pytest.raises(RuntimeError, match="same device"):  # structured, without a native kernel
+        torch.linalg.solve(torch.eye(2, device=NEURON), torch.ones(2, 1))
+    with pytest.raises(RuntimeError, match="same device as the indexed tensor"):
+        torch.ones(2)[torch.tensor([0], device=NEURON)]
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.nn.functional.batch_norm(torch.ones(2, 3, device=NEURON), torch.zeros(3), torch.ones(3))
 
 
 def test_strict_mode_raises_with_op_shapes_and_line():

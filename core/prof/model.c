@@ -8,10 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const tn_model models[] = {
     {
         .name = "trn2",
+        .generation = "gen3",
         .major = 3,
         .memory_bytes = (uint64_t)12 << 30, /* derived: 96 GiB per chip (published) / 8 cores */
         .memory_bytes_per_ns = 362.5, /* derived: 2.9 TB/s per chip (published) / 8; the DMA of a
@@ -25,6 +27,7 @@ static const tn_model models[] = {
     },
     {
         .name = "trn3",
+        .generation = "gen4",
         .major = 4,
         .memory_bytes = (uint64_t)18 << 30, /* derived: 144 GiB per chip (published) / 8 cores */
         .memory_bytes_per_ns = 528, /* published: usable DMA of a core; its share of the chip's HBM,
@@ -45,7 +48,7 @@ static void select_model(void)
 {
     const char *name = getenv("NEURON_PLATFORM_TARGET_OVERRIDE");
     for (size_t i = 0; name && i < sizeof models / sizeof *models; i++)
-        if (strcmp(name, models[i].name) == 0)
+        if (strcasecmp(name, models[i].name) == 0 || strcasecmp(name, models[i].generation) == 0)
             selected = &models[i];
 }
 

@@ -22,7 +22,7 @@ typedef enum tn_engine {
 
 /* A modelled chip, per core. */
 typedef struct tn_model {
-    const char *name;
+    const char *name, *generation; /* "trn2", "gen3": either selects it */
     int major, minor; /* NeuronCore generation */
     uint64_t memory_bytes;
     double memory_bytes_per_ns;

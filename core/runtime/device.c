@@ -125,7 +125,7 @@ static tn_status init_locked(void)
         return tn_fail(TN_ERROR_OUT_OF_MEMORY, "out of host memory for a fork handler");
     fork_handler_set = true;
     const char *blocking = getenv("NEURON_LAUNCH_BLOCKING");
-    if (blocking && strcmp(blocking, "0") != 0 && *blocking)
+    if (blocking && strcmp(blocking, "1") == 0)
         atomic_store(&launch_blocking, true);
     return open_devices(count);
 }

@@ -104,6 +104,8 @@ static void properties_default(void)
 TN_CASE(properties)
 {
     in_child("NEURON_PLATFORM_TARGET_OVERRIDE=trn3 TORCH_NEURONX_NUM_THREADS=3", properties_trn3);
+    in_child("NEURON_PLATFORM_TARGET_OVERRIDE=Gen4 TORCH_NEURONX_NUM_THREADS=3", properties_trn3);
+    in_child("NEURON_PLATFORM_TARGET_OVERRIDE=gen3", properties_default);
     in_child("NEURON_PLATFORM_TARGET_OVERRIDE=trn9", properties_default);
 }
 
