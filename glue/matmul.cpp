@@ -1,6 +1,7 @@
 // Matrix products: mm, addmm, bmm, baddbmm, addmv, dot and their relatives, each one launch of matmul.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
@@ -8,7 +9,10 @@
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/mm_meta.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include "fallback.h"
@@ -22,10 +26,10 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-// Complex and bool products have no native kernel.
+// Products of bool, fp8 and half-width complex numbers have no native kernel.
 bool has_kernel(at::ScalarType dtype)
 {
-    return !c10::isComplexType(dtype) && dtype != at::kBool && !c10::isFloat8Type(dtype) &&
+    return dtype != at::kComplexHalf && dtype != at::kBool && !c10::isFloat8Type(dtype) &&
            !c10::isBarebonesUnsignedType(dtype);
 }
 
@@ -49,9 +53,65 @@ bool overlaps(const Tensor& out, const Tensor& in)
     return out.storage().is_alias_of(in.storage());
 }
 
+// A complex product is four real ones: each part of `out` is a sum of two, read from and written to every
+// other number in place. A pending conjugation turns the sign of an imaginary part.
+struct Parts {
+    Tensor real, imaginary;
+    int sign = 1;
+    explicit Parts(const Tensor& tensor)
+    {
+        Tensor plain = tensor.resolve_neg();
+        sign = plain.is_conj() ? -1 : 1;
+        Tensor pairs = at::view_as_real(plain.is_conj() ? plain.conj() : plain);
+        real = pairs.select(-1, 0);
+        imaginary = pairs.select(-1, 1);
+    }
+};
+
+void launch_real(const Tensor& out, const Tensor& a, const Tensor& b, int alpha, bool adds)
+{
+    Launch desc(TN_OP_matmul);
+    desc.out(out).in(a).in(b);
+    if (adds)
+        desc.in(out);
+    desc.scalar(int64_t{1}).scalar(int64_t{alpha}).run();
+}
+
+void launch_complex_product(const Tensor& out, const Tensor& a, const Tensor& b)
+{
+    Parts x(a), y(b), z(out);
+    launch_real(z.real, x.real, y.real, 1, false);
+    launch_real(z.real, x.imaginary, y.imaginary, -x.sign * y.sign, true);
+    launch_real(z.imaginary, x.real, y.imaginary, y.sign, false);
+    launch_real(z.imaginary, x.imaginary, y.real, x.sign, true);
+}
+
+Tensor wrapped_number(const Scalar& value)
+{
+    Tensor number = at::scalar_tensor(value, value.type());
+    number.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return number;
+}
+
+void launch_complex(const Tensor& out, const Tensor* c, const Tensor& a, const Tensor& b,
+                    const Scalar& beta, const Scalar& alpha)
+{
+    bool adds = c && beta.toComplexDouble() != 0.0;
+    if (!adds && alpha.toComplexDouble() == 1.0)
+        return launch_complex_product(out, a, b);
+    Tensor product = new_tensor(out.sizes(), out.scalar_type(), out.device());
+    launch_complex_product(product, a, b);
+    if (!adds)
+        at::mul_out(const_cast<Tensor&>(out), product, wrapped_number(alpha));
+    else
+        at::add_out(const_cast<Tensor&>(out), at::mul(*c, beta), product, alpha);
+}
+
 void launch(const Tensor& out, const Tensor* c, const Tensor& a, const Tensor& b, const Scalar& beta,
             const Scalar& alpha)
 {
+    if (out.is_complex())
+        return launch_complex(out, c, a, b, beta, alpha);
     Launch desc(TN_OP_matmul);
     desc.out(out).in(a).in(b);
     if (c)
@@ -66,7 +126,8 @@ void multiply(const Tensor& out, const Tensor* c, const Tensor& a, const Tensor&
     if (out.numel() == 0)
         return;
     bool same_c = c && out.is_same(*c);
-    if (!overlaps(out, a) && !overlaps(out, b) && (!c || same_c || !overlaps(out, *c)))
+    if (!out.is_conj() && !out.is_neg() && !overlaps(out, a) && !overlaps(out, b) &&
+        (!c || same_c || !overlaps(out, *c)))
         return launch(out, c, a, b, beta, alpha);
     Tensor fresh = new_tensor(out.sizes(), out.scalar_type(), out.device());
     launch(fresh, c, a, b, beta, alpha);
@@ -312,7 +373,7 @@ Tensor dot(const Tensor& self, const Tensor& other)
         return call_fallback<Tensor(const Tensor&, const Tensor&)>(
             Conjugate ? "aten::vdot" : "aten::dot", "", self, other);
     Tensor out = new_tensor({}, self.scalar_type(), self.device());
-    launch(out, nullptr, self, other, 0, 1);
+    launch(out, nullptr, Conjugate ? self.conj() : self, other, 0, 1);
     return out;
 }
 

@@ -149,6 +149,11 @@ struct ToReal {
 using AbsOf = ToReal<TN_OP_abs, Abs>;
 using AngleOf = ToReal<TN_OP_angle, Angle>;
 
+at::Tensor& conj_physical_(at::Tensor& self)
+{
+    return self.is_complex() ? ConjPhysical::in_place(self) : self;
+}
+
 at::Tensor relu(const at::Tensor& self)
 {
     TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
@@ -499,6 +504,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("logit.out", &Logit::out);
     m.impl("angle", &AngleOf::call);
     m.impl("angle.out", &AngleOf::out);
+    m.impl("conj_physical_", &conj_physical_);
     m.impl("conj_physical.out", &ConjPhysical::out);
     m.impl("conj_physical_", &ConjPhysical::in_place);
     m.impl("logical_not.out", &LogicalNot::out);

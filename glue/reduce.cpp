@@ -1,9 +1,10 @@
 // Reductions. ATen's meta functions decide shape, dtype and errors of the structured ones; dtypes that
-// the kernels do not compute in (complex, fp8) go to the host fallback.
+// the kernels do not compute in (fp8) go to the host fallback.
 #include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <ATen/ops/abs.h>
 #include <ATen/ops/all_meta.h>
 #include <ATen/ops/amax_meta.h>
 #include <ATen/ops/amin_meta.h>
@@ -12,7 +13,9 @@
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/norm_meta.h>
 #include <ATen/ops/prod_meta.h>
+#include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum_meta.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "dims.h"
 #include "fallback.h"
@@ -27,16 +30,31 @@ using Dtype = std::optional<at::ScalarType>;
 using OptionalScalar = std::optional<at::Scalar>;
 using Dims = at::OptionalIntArrayRef;
 
+// Complex numbers of a dtype that the kernels read, nothing pending.
+at::Tensor settled(const at::Tensor& self, at::ScalarType dtype)
+{
+    return self.to(dtype).resolve_conj().resolve_neg();
+}
+
+bool is_wide_complex(at::ScalarType dtype)
+{
+    return dtype == at::kComplexFloat || dtype == at::kComplexDouble;
+}
+
 // out = op over the dimensions of mask, computed in `compute`.
 void launch_reduce(int op, const at::Tensor& out, const at::Tensor& self, uint64_t mask,
                    at::ScalarType compute)
 {
-    if (out.numel() != 0)
-        Launch(op).out(out).in(self).scalar(mask_scalar(mask)).compute(compute).run();
+    if (out.numel() == 0)
+        return;
+    at::Tensor in = is_wide_complex(out.scalar_type()) ? settled(self, compute) : self;
+    Launch(op).out(out).in(in).scalar(mask_scalar(mask)).compute(compute).run();
 }
 
 bool serves(const at::Tensor& self, at::ScalarType compute)
 {
+    if (is_wide_complex(compute))
+        return is_row_tensor(self) || (is_neuron(self) && is_wide_complex(self.scalar_type()));
     return is_row_tensor(self) && is_row_dtype(compute) && compute != at::kBool;
 }
 
@@ -102,7 +120,7 @@ struct Mean : Form<at::meta::structured_mean_dim, TN_OP_mean> {
     NAMES("mean", "dim", "out");
     static bool serves(const at::Tensor& self, const at::Tensor& out)
     {
-        return neuron::serves(self, out.scalar_type()) && at::isFloatingType(out.scalar_type());
+        return neuron::serves(self, out.scalar_type()) && !at::isIntegralType(out.scalar_type(), true);
     }
 };
 struct Prod : Form<at::meta::structured_prod_dim_int, TN_OP_prod> {
@@ -177,12 +195,19 @@ struct AllDims : Test<at::meta::structured_all_dims, TN_OP_all> {
     NAMES("all", "dims", "dims_out");
 };
 
+// The norm of complex numbers is that of their sizes.
+bool has_norm(const at::Tensor& self, const at::Tensor& out)
+{
+    return (is_neuron(self) && is_wide_complex(self.scalar_type()) && is_row_dtype(out.scalar_type())) ||
+           serves(self, out.scalar_type());
+}
+
 void launch_norm(const at::Tensor& out, const at::Tensor& self, double p, uint64_t mask)
 {
     if (out.numel() != 0)
         Launch(TN_OP_norm)
             .out(out)
-            .in(self)
+            .in(self.is_complex() ? at::abs(self.to(c10::toComplexType(out.scalar_type()))) : self)
             .scalar(mask_scalar(mask))
             .scalar(p)
             .compute(out.scalar_type())
@@ -191,6 +216,10 @@ void launch_norm(const at::Tensor& out, const at::Tensor& self, double p, uint64
 
 struct VectorNorm : Form<at::meta::structured_linalg_vector_norm, TN_OP_norm> {
     NAMES("linalg_vector_norm", "", "out");
+    static bool serves(const at::Tensor& self, const at::Tensor& out)
+    {
+        return has_norm(self, out);
+    }
     static void launch(const at::Tensor& out, const at::Tensor& self, const at::Scalar& order,
                        Dims dims, bool, Dtype)
     {
@@ -199,6 +228,10 @@ struct VectorNorm : Form<at::meta::structured_linalg_vector_norm, TN_OP_norm> {
 };
 struct Norm : Form<at::meta::structured_norm_ScalarOpt_dim, TN_OP_norm> {
     NAMES("norm", "ScalarOpt_dim", "out");
+    static bool serves(const at::Tensor& self, const at::Tensor& out)
+    {
+        return has_norm(self, out);
+    }
     static void launch(const at::Tensor& out, const at::Tensor& self, const OptionalScalar& p,
                        at::IntArrayRef dims, bool)
     {
@@ -207,6 +240,10 @@ struct Norm : Form<at::meta::structured_norm_ScalarOpt_dim, TN_OP_norm> {
 };
 struct NormDtype : Form<at::meta::structured_norm_ScalarOpt_dim_dtype, TN_OP_norm> {
     NAMES("norm", "ScalarOpt_dim_dtype", "dtype_out");
+    static bool serves(const at::Tensor& self, const at::Tensor& out)
+    {
+        return has_norm(self, out);
+    }
     static void launch(const at::Tensor& out, const at::Tensor& self, const OptionalScalar& p,
                        at::IntArrayRef dims, bool keepdim, at::ScalarType)
     {
@@ -398,11 +435,26 @@ void launch_variance(const at::Tensor& out, const at::Tensor* mean, const at::Te
 template <int Op>
 constexpr const char* variance_name = Op == TN_OP_std ? "std" : "var";
 
+// The variance of complex numbers is the sum of their parts' variances.
+template <int Op>
+at::Tensor complex_variance(const at::Tensor& self, uint64_t mask, const OptionalScalar& correction,
+                            bool keepdim)
+{
+    at::Tensor parts = at::view_as_real(settled(self, self.scalar_type()));
+    auto sizes = reduced_sizes(parts, mask, keepdim);
+    at::Tensor both = new_tensor(sizes, parts.scalar_type(), self.device());
+    launch_variance<TN_OP_var>(both, nullptr, parts, mask, correction);
+    at::Tensor sum = SumOp::call(both, at::IntArrayRef(-1), false, std::nullopt);
+    return Op == TN_OP_std ? at::sqrt(sum) : sum;
+}
+
 template <int Op>
 at::Tensor variance(const at::Tensor& self, Dims dims, const OptionalScalar& correction, bool keepdim)
 {
     uint64_t mask = dim_mask(dims, self.dim());
     check_variance(variance_name<Op>, self, mask, correction);
+    if (is_neuron(self) && is_wide_complex(self.scalar_type()))
+        return complex_variance<Op>(self, mask, correction, keepdim);
     if (!is_row_tensor(self))
         return call_fallback<at::Tensor(const at::Tensor&, Dims, const OptionalScalar&, bool)>(
             Op == TN_OP_std ? "aten::std" : "aten::var", "correction", self, dims, correction, keepdim);
@@ -417,8 +469,9 @@ at::Tensor& variance_out(const at::Tensor& self, Dims dims, const OptionalScalar
 {
     uint64_t mask = dim_mask(dims, self.dim());
     check_variance(variance_name<Op>, self, mask, correction);
-    auto type = c10::toRealValueType(self.scalar_type());
-    TORCH_CHECK(c10::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ", out.scalar_type());
+    at::ScalarType result = c10::toRealValueType(self.scalar_type());
+    TORCH_CHECK(c10::canCast(result, out.scalar_type()), "result type ", result,
+                " can't be cast to the desired output type ", out.scalar_type());
     at::native::resize_output(out, reduced_sizes(self, mask, keepdim));
     if (!is_row_tensor(self) || !is_row_tensor(out))
         return out.copy_(variance<Op>(self, dims, correction, keepdim));
@@ -432,6 +485,9 @@ std::tuple<at::Tensor, at::Tensor> variance_mean(const at::Tensor& self, Dims di
 {
     uint64_t mask = dim_mask(dims, self.dim());
     check_variance(Op == TN_OP_std ? "std_mean" : "var_mean", self, mask, correction);
+    if (is_neuron(self) && is_wide_complex(self.scalar_type()))
+        return {complex_variance<Op>(self, mask, correction, keepdim),
+                MeanOp::call(self, dims, keepdim, std::nullopt)};
     if (!is_row_tensor(self))
         return call_fallback<std::tuple<at::Tensor, at::Tensor>(
             const at::Tensor&, Dims, const OptionalScalar&, bool)>(

@@ -93,13 +93,22 @@ OPERATOR_R(log_sigmoid, 1, 0);
 REAL_LIBM(log_sigmoid_backward, 2, NO_SETUP, a * SIGMOID(-b))
 OPERATOR_R(log_sigmoid_backward, 2, 0);
 
+/* Complex gradients are conjugates of the derivatives. */
+static inline tn_complex conjugate_product(tn_complex a, tn_complex derivative)
+{
+    return complex_mul(a, complex_of(derivative.re, -derivative.im));
+}
+#define ONE_MINUS(x) complex_sub(complex_of(1, 0), x)
 REAL(sigmoid_backward, 2, NO_SETUP, a * (1 - b) * b)
-OPERATOR_R(sigmoid_backward, 2, 0);
+COMPLEX(sigmoid_backward, 2, NO_SETUP, conjugate_product(a, complex_mul(ONE_MINUS(b), b)))
+OPERATOR_RC(sigmoid_backward, 2, 0);
 REAL(tanh_backward, 2, NO_SETUP, a * (1 - b * b))
-OPERATOR_R(tanh_backward, 2, 0);
+COMPLEX(tanh_backward, 2, NO_SETUP, conjugate_product(a, ONE_MINUS(complex_mul(b, b))))
+OPERATOR_RC(tanh_backward, 2, 0);
 
 REAL_LIBM(silu, 1, NO_SETUP, a / (1 + EXP(-a)))
-OPERATOR_R(silu, 1, 0);
+COMPLEX(silu, 1, NO_SETUP, complex_mul(a, complex_sigmoid(a)))
+OPERATOR_RC(silu, 1, 0);
 #define SILU_SLOPE(s) (s) * (1 + b * (1 - (s)))
 REAL_LIBM(silu_backward, 2, NO_SETUP, a * SILU_SLOPE(SIGMOID(b)))
 OPERATOR_R(silu_backward, 2, 0);

@@ -1,15 +1,6 @@
 /* Arithmetic of two and three operands: sums, products, quotients, powers, extremes, bits, selection. */
 #include "kernel/pointwise_math.h"
 
-/* Factor of the second summand; 1 if not given. */
-static inline tn_complex complex_alpha(const tn_tile_call *call)
-{
-    if (!call->num_scalars)
-        return (tn_complex){1, 0};
-    tn_scalar s = call->scalars[0];
-    return (tn_complex){tn_scalar_as_double(s), s.kind == TN_SCALAR_COMPLEX ? s.c[1] : 0};
-}
-
 /* int64 arithmetic wraps: unsigned arithmetic says so without undefined behaviour. */
 #define WRAP(expression) ((int64_t)(expression))
 #define U(x) ((uint64_t)(x))
@@ -18,17 +9,7 @@ static inline tn_complex complex_alpha(const tn_tile_call *call)
 
 #define ALPHA real alpha = call->num_scalars ? (real)rounded_scalar(call, 0) : 1
 #define ALPHA_I64 int64_t alpha = call->num_scalars ? tn_call_int(call, 0) : 1
-#define ALPHA_C128 tn_complex alpha = complex_alpha(call)
-
-static inline tn_complex complex_add(tn_complex a, tn_complex b)
-{
-    return (tn_complex){a.re + b.re, a.im + b.im};
-}
-
-static inline tn_complex complex_sub(tn_complex a, tn_complex b)
-{
-    return (tn_complex){a.re - b.re, a.im - b.im};
-}
+#define ALPHA_C128 tn_complex alpha = complex_scalar(call, 0, 1)
 
 REAL(add, 2, ALPHA, a + alpha * b)
 WHOLE(add, 2, ALPHA_I64, WRAP(U(a) + U(alpha) * U(b)))
@@ -58,16 +39,28 @@ OPERATOR_RC(div, 2, TN_TILE_OPMATH);
 #define VALUE_I64 int64_t value = tn_call_int(call, 0)
 REAL(addcmul, 3, VALUE_SCALAR, a + value * b * c)
 WHOLE(addcmul, 3, VALUE_I64, WRAP(U(a) + U(value) * U(b) * U(c)))
-OPERATOR_RI(addcmul, 3, TN_TILE_OPMATH);
+#define VALUE_C128 tn_complex value = complex_scalar(call, 0, 1)
+COMPLEX(addcmul, 3, VALUE_C128, complex_add(a, complex_mul(complex_mul(value, b), c)))
+OPERATOR_RIC(addcmul, 3, TN_TILE_OPMATH);
 REAL(addcdiv, 3, VALUE_SCALAR, a + value * b / c)
-OPERATOR_R(addcdiv, 3, TN_TILE_OPMATH);
+COMPLEX(addcdiv, 3, VALUE_C128, complex_add(a, complex_div(complex_mul(value, b), c)))
+OPERATOR_RC(addcdiv, 3, TN_TILE_OPMATH);
 
 /* From the nearer end, so that weight 1 gives exactly `end`. */
 #define LERP(w) (ABS(w) < (real)0.5 ? a + (w) * (b - a) : b - (b - a) * (1 - (w)))
+static inline tn_complex complex_lerp(tn_complex a, tn_complex b, tn_complex weight)
+{
+    tn_complex way = complex_sub(b, a);
+    if (hypot(weight.re, weight.im) < 0.5)
+        return complex_add(a, complex_mul(weight, way));
+    return complex_sub(b, complex_mul(way, complex_sub(complex_of(1, 0), weight)));
+}
 REAL(lerp, 3, NO_SETUP, LERP(c))
-OPERATOR_R(lerp, 3, TN_TILE_OPMATH);
+COMPLEX(lerp, 3, NO_SETUP, complex_lerp(a, b, c))
+OPERATOR_RC(lerp, 3, TN_TILE_OPMATH);
 REAL(lerp_scalar, 2, real weight = (real)tn_call_double(call, 0), LERP(weight))
-OPERATOR_R(lerp_scalar, 2, TN_TILE_OPMATH);
+COMPLEX(lerp_scalar, 2, tn_complex weight = complex_scalar(call, 0, 1), complex_lerp(a, b, weight))
+OPERATOR_RC(lerp_scalar, 2, TN_TILE_OPMATH);
 
 /* ---- quotients with a rounding, and remainders ------------------------------------------------- */
 
@@ -182,7 +175,8 @@ static inline int64_t pow_i64_of(int64_t base, int64_t exponent)
 
 REAL_LIBM(pow, 2, NO_SETUP, POW(a, b))
 WHOLE_SCALAR(pow, 2, NO_SETUP, pow_i64_of(a, b))
-OPERATOR_RI(pow, 2, 0);
+COMPLEX(pow, 2, NO_SETUP, complex_pow(a, b))
+OPERATOR_RIC(pow, 2, 0);
 
 /* A number as exponent: the usual ones are products and roots. */
 REAL(pow_square, 1, NO_SETUP, a * a)
@@ -211,7 +205,8 @@ WHOLE_SCALAR(pow_scalar, 1, int64_t exponent = tn_call_int(call, 0), pow_i64_of(
     }
 DEFINE_POW_SCALAR(f32)
 DEFINE_POW_SCALAR(f64)
-OPERATOR_RI(pow_scalar, 1, 0);
+COMPLEX(pow_scalar, 1, tn_complex exponent = complex_scalar(call, 0, 1), complex_pow(a, exponent))
+OPERATOR_RIC(pow_scalar, 1, 0);
 
 /* ---- extremes ----------------------------------------------------------------------------------- */
 
@@ -260,15 +255,11 @@ OPERATOR_I(bitwise_left_shift, 2, 0);
 WHOLE(bitwise_right_shift, 2, WIDTH, a >> (b < 0 || b >= width ? width - 1 : b))
 OPERATOR_I(bitwise_right_shift, 2, 0);
 
-static inline tn_complex complex_truth(int truth)
-{
-    return (tn_complex){truth, 0};
-}
 #define NONZERO(x) (((x).re != 0) | ((x).im != 0))
 #define LOGICAL(name, op)                                                                          \
     REAL(name, 2, NO_SETUP, (real)((int)(a != 0)op(int)(b != 0)))                                            \
     WHOLE(name, 2, NO_SETUP, (int)(a != 0)op(int)(b != 0))                                                   \
-    COMPLEX(name, 2, NO_SETUP, complex_truth((int)NONZERO(a) op (int)NONZERO(b)))                            \
+    COMPLEX(name, 2, NO_SETUP, complex_of((int)NONZERO(a) op(int) NONZERO(b), 0))                            \
     OPERATOR_RIC(name, 2, TN_TILE_BOOL);
 LOGICAL(logical_and, &)
 LOGICAL(logical_or, |)
@@ -287,10 +278,10 @@ ORDER(le, <=)
 ORDER(gt, >)
 ORDER(ge, >=)
 COMPARE(eq, ==)
-COMPLEX(eq, 2, NO_SETUP, complex_truth(a.re == b.re && a.im == b.im))
+COMPLEX(eq, 2, NO_SETUP, complex_of(a.re == b.re && a.im == b.im, 0))
 OPERATOR_RIC(eq, 2, TN_TILE_BOOL);
 COMPARE(ne, !=)
-COMPLEX(ne, 2, NO_SETUP, complex_truth(a.re != b.re || a.im != b.im))
+COMPLEX(ne, 2, NO_SETUP, complex_of(a.re != b.re || a.im != b.im, 0))
 OPERATOR_RIC(ne, 2, TN_TILE_BOOL);
 
 /* ---- selection ----------------------------------------------------------------------------------- */
@@ -334,7 +325,8 @@ OPERATOR_R(nextafter, 2, TN_TILE_FLOAT_ONLY);
          ? a                                                                                       \
          : MAX(a, b) + (real)LOG1P((real)EXP((real)(-ABS(a - b) * (LN2)))) / (real)(LN2))
 REAL_LIBM(logaddexp, 2, NO_SETUP, LOGADDEXP((real)1))
-OPERATOR_R(logaddexp, 2, 0);
+COMPLEX(logaddexp, 2, NO_SETUP, complex_logaddexp(a, b))
+OPERATOR_RC(logaddexp, 2, 0);
 REAL_LIBM(logaddexp2, 2, NO_SETUP, LOGADDEXP((real)0x1.62e42fefa39efp-1))
 OPERATOR_R(logaddexp2, 2, 0);
 
@@ -345,15 +337,7 @@ OPERATOR_R(xlog1py, 2, 0);
 
 /* ---- complex numbers from real parts ------------------------------------------------------------- */
 
-static inline tn_complex complex_polar(double size, double angle)
-{
-    return (tn_complex){size * cos(angle), size * sin(angle)};
-}
-static inline tn_complex complex_parts(double re, double im)
-{
-    return (tn_complex){re, im};
-}
-COMPLEX(complex, 2, NO_SETUP, complex_parts(a.re, b.re))
+COMPLEX(complex, 2, NO_SETUP, complex_of(a.re, b.re))
 TN_TILE_OPERATOR(complex, 2, 0, NULL, NULL, NULL, complex_c128);
-COMPLEX(polar, 2, NO_SETUP, complex_polar(a.re, b.re))
+COMPLEX(polar, 2, NO_SETUP, complex_of(a.re * cos(b.re), a.re * sin(b.re)))
 TN_TILE_OPERATOR(polar, 2, 0, NULL, NULL, NULL, polar_c128);

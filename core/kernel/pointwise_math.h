@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "kernel/complex_math.h"
 #include "kernel/convert.h"
 #include "kernel/pointwise.h"
 #include "tn/tile/math.h"
@@ -75,23 +76,5 @@ static inline double rounded_scalar(const tn_tile_call *call, int index)
 #define OPERATOR_I(name, inputs, flags) TN_TILE_OPERATOR(name, inputs, flags, NULL, NULL, name##_i64)
 
 #define NO_SETUP (void)0
-
-TN_INLINE tn_complex complex_mul(tn_complex a, tn_complex b)
-{
-    return (tn_complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-/* Smith's method: no overflow where the quotient has none. */
-TN_INLINE tn_complex complex_div(tn_complex a, tn_complex b)
-{
-    if (fabs(b.re) >= fabs(b.im)) {
-        if (b.re == 0 && b.im == 0)
-            return (tn_complex){a.re / fabs(b.re), a.im / fabs(b.im)};
-        double ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);
-        return (tn_complex){(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
-    }
-    double ratio = b.re / b.im, scale = 1 / (b.re * ratio + b.im);
-    return (tn_complex){(a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale};
-}
 
 #endif

@@ -5,11 +5,6 @@
 #define U(x) ((uint64_t)(x))
 #define WRAP(x) ((int64_t)(x))
 
-static inline tn_complex complex_of(double re, double im)
-{
-    return (tn_complex){re, im};
-}
-
 /* ---- signs ------------------------------------------------------------------------------------- */
 
 REAL(neg, 1, NO_SETUP, -a)
@@ -70,37 +65,29 @@ TN_TILE_OPERATOR(round_decimals, 1, 0, round_decimals_f32, round_decimals_f64, s
 
 /* ---- roots, exponentials, logarithms ------------------------------------------------------------ */
 
-static inline tn_complex complex_sqrt(tn_complex a)
-{
-    double size = hypot(a.re, a.im);
-    if (size == 0)
-        return complex_of(0, a.im);
-    double root = sqrt(0.5 * (size + fabs(a.re))), other = 0.5 * a.im / root;
-    return a.re >= 0 ? complex_of(root, other) : complex_of(fabs(other), copysign(root, a.im));
-}
 REAL(sqrt, 1, NO_SETUP, SQRT(a))
 COMPLEX(sqrt, 1, NO_SETUP, complex_sqrt(a))
 OPERATOR_RC(sqrt, 1, 0);
 REAL(rsqrt, 1, NO_SETUP, 1 / SQRT(a))
-OPERATOR_R(rsqrt, 1, 0);
+COMPLEX(rsqrt, 1, NO_SETUP, complex_rsqrt(a))
+OPERATOR_RC(rsqrt, 1, 0);
 REAL(reciprocal, 1, NO_SETUP, 1 / a)
-COMPLEX(reciprocal, 1, NO_SETUP, complex_div(complex_of(1, 0), a))
+COMPLEX(reciprocal, 1, NO_SETUP, complex_reciprocal(a))
 OPERATOR_RC(reciprocal, 1, 0);
 
-#define FUNCTION_TILE(name, F32, F64)                                                              \
-    TN_TILE_DEFINE(name##_f32, float, 1, NO_SETUP, F32(a))                                         \
-    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))
+/* A lane function for fp32, libm's for fp64, and the complex one of the same name. */
 #define FUNCTION(name, F32, F64)                                                                   \
-    FUNCTION_TILE(name, F32, F64)                                                                  \
-    OPERATOR_R(name, 1, 0);
+    TN_TILE_DEFINE(name##_f32, float, 1, NO_SETUP, F32(a))                                         \
+    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))                                 \
+    COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
+    OPERATOR_RC(name, 1, 0);
 #define LIBM_FUNCTION(name, F32, F64)                                                              \
     TN_TILE_DEFINE_SCALAR(name##_f32, float, 1, NO_SETUP, F32(a))                                  \
     TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))                                 \
-    OPERATOR_R(name, 1, 0);
+    COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
+    OPERATOR_RC(name, 1, 0);
 
-FUNCTION_TILE(exp, tn_exp_f32, exp)
-COMPLEX(exp, 1, NO_SETUP, complex_of(exp(a.re) * cos(a.im), a.im == 0 ? a.im : exp(a.re) * sin(a.im)))
-OPERATOR_RC(exp, 1, 0);
+FUNCTION(exp, tn_exp_f32, exp)
 FUNCTION(exp2, tn_exp2_f32, exp2)
 FUNCTION(expm1, tn_expm1_f32, expm1)
 FUNCTION(log, tn_log_f32, log)
@@ -141,7 +128,8 @@ OPERATOR_R(logit, 1, 0);
         }                                                                                          \
     }                                                                                              \
     TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, LIBM(a))                                \
-    OPERATOR_R(name, 1, 0);
+    COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
+    OPERATOR_RC(name, 1, 0);
 
 TN_INLINE float tan_lane(float x)
 {
@@ -171,11 +159,13 @@ static double sine_ratio(double x)
     return x == 0 ? 1 : sin(x) / x;
 }
 REAL_SCALAR(sinc, 1, NO_SETUP, (real)sine_ratio(a * (real)0x1.921fb54442d18p1))
-OPERATOR_R(sinc, 1, 0);
+COMPLEX(sinc, 1, NO_SETUP, complex_sinc(a))
+OPERATOR_RC(sinc, 1, 0);
 
 /* ---- error function and entropy ------------------------------------------------------------------ */
 
-FUNCTION(erf, tn_erf_f32, erf)
+REAL_LIBM(erf, 1, NO_SETUP, ERF(a))
+OPERATOR_R(erf, 1, 0);
 REAL_SCALAR(erfc, 1, NO_SETUP, (real)erfc(a))
 OPERATOR_R(erfc, 1, 0);
 
@@ -203,13 +193,9 @@ OPERATOR_R(frexp, 1, 0);
 /* ---- predicates --------------------------------------------------------------------------------- */
 
 WHOLE(never, 1, NO_SETUP, 0)
-static inline tn_complex complex_truth(int truth)
-{
-    return complex_of(truth, 0);
-}
 
 REAL(isnan, 1, NO_SETUP, (real)(a != a))
-COMPLEX(isnan, 1, NO_SETUP, complex_truth(a.re != a.re || a.im != a.im))
+COMPLEX(isnan, 1, NO_SETUP, complex_of(a.re != a.re || a.im != a.im, 0))
 TN_TILE_OPERATOR(isnan, 1, TN_TILE_BOOL, isnan_f32, isnan_f64, never_i64, isnan_c128);
 REAL(isposinf, 1, NO_SETUP, (real)(a == (real)INFINITY))
 TN_TILE_OPERATOR(isposinf, 1, TN_TILE_BOOL, isposinf_f32, isposinf_f64, never_i64);
@@ -218,7 +204,7 @@ TN_TILE_OPERATOR(isneginf, 1, TN_TILE_BOOL, isneginf_f32, isneginf_f64, never_i6
 
 REAL(logical_not, 1, NO_SETUP, (real)(a == 0))
 WHOLE(logical_not, 1, NO_SETUP, a == 0)
-COMPLEX(logical_not, 1, NO_SETUP, complex_truth(a.re == 0 && a.im == 0))
+COMPLEX(logical_not, 1, NO_SETUP, complex_of(a.re == 0 && a.im == 0, 0))
 OPERATOR_RIC(logical_not, 1, TN_TILE_BOOL);
 
 WHOLE(bitwise_not, 1, bool truth = call->compute_dtype == TN_BOOL, truth ? a == 0 : ~a)

@@ -287,12 +287,14 @@ static void make_plan(tn_reduce_plan *plan, const tn_launch_desc *launch)
 tn_status TN_KERNEL(reduce)(const tn_launch_desc *launch)
 {
     tn_reduce_plan plan;
+    bool tests = launch->op == TN_OP_any || launch->op == TN_OP_all ||
+                 launch->op == TN_OP_count_nonzero;
+    if (!tests && (launch->compute_dtype == TN_COMPLEX64 || launch->compute_dtype == TN_COMPLEX128))
+        return TN_KERNEL(reduce_complex)(launch);
     make_plan(&plan, launch);
     plan.exponent = launch->num_scalars > 1 ? tn_scalar_as_double(launch->scalars[1]) : 0;
     const tn_operand *out = tn_output(launch, 0);
-    bool counts = launch->op == TN_OP_any || launch->op == TN_OP_all ||
-                  launch->op == TN_OP_count_nonzero;
-    uint8_t compute = counts ? TN_INT64 : launch->compute_dtype;
+    uint8_t compute = tests ? TN_INT64 : launch->compute_dtype;
     if (compute == TN_FLOAT64) {
         job_f64 job = {&plan, &rules_f64[float_rule(launch)], out, 1, NULL, NULL, NULL};
         return reduce_f64(&job);

@@ -76,6 +76,10 @@ static inline tn_reduce_tile tn_reduce_tile_at(const tn_reduce_plan *plan, int64
     return tile;
 }
 
+/* Both are kernels; sums, means and products of complex numbers pass from the one to the other. */
+tn_status TN_KERNEL(reduce)(const tn_launch_desc *launch);
+tn_status TN_KERNEL(reduce_complex)(const tn_launch_desc *launch);
+
 /* Tiles (or segments of tiles) that are worth a thread. */
 static inline int64_t tn_reduce_grain(const tn_reduce_plan *plan)
 {
