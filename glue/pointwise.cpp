@@ -506,7 +506,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("angle.out", &AngleOf::out);
     m.impl("conj_physical_", &conj_physical_);
     m.impl("conj_physical.out", &ConjPhysical::out);
-    m.impl("conj_physical_", &ConjPhysical::in_place);
     m.impl("logical_not.out", &LogicalNot::out);
     m.impl("logical_and.out", &Logical<TN_OP_logical_and, Name_logical_and>::out);
     m.impl("logical_or.out", &Logical<TN_OP_logical_or, Name_logical_or>::out);

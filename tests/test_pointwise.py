@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import torch_neuronx  # noqa: F401
+import torch_neuronx
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 1e-20, 1e-7, 0.5, 2.0, -2.5, 2.5, 1.5, 3.0, -3.0,
            88.0, 89.0, -88.0, -104.0, 1e10, -1e10, 3e38]
@@ -259,3 +259,34 @@ def test_masked_fill_converts_its_number_as_a_scalar():
 def test_softshrink_refuses_a_negative_width():
     with pytest.raises(RuntimeError, match="lambda must be in range"):
         torch.nn.functional.softshrink(torch.ones(1, device="neuron"), -0.5)
+
+
+# ---- unsigned integers: what the CPU has for them ------------------------------------------------------------------
+
+UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+def test_unsigned_integers(dtype):
+    largest = torch.iinfo(dtype).max
+    x = torch.tensor([7, 3, largest, largest // 2 + 1, 0, 1, 2], dtype=dtype)
+    y = torch.tensor([2, 3, largest, 1, 7, 0, 9], dtype=dtype)
+    for name in ("mul", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "add", "sub", "lt", "maximum", "floor_divide", "gcd"):
+        check(getattr(torch, name), x, y)
+        check(getattr(torch, name), x[::2], y[::2])
+        check(getattr(torch, name), x, 3)
+        check(getattr(torch, name), x, 2.5)
+    for name in ("floor", "ceil", "trunc", "round", "signbit", "isnan", "isposinf", "isneginf", "nan_to_num", "neg", "abs", "relu", "sign"):
+        check(getattr(torch, name), x)
+    for other in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64, torch.complex128):
+        check(lambda value: value.to(other), x)
+
+
+def test_unsigned_integers_run_natively():
+    torch_neuronx._C.set_strict_mode(True)
+    try:
+        x = torch.tensor([3, 2 ** 63 + 5], dtype=torch.uint64).to("neuron")
+        assert (x * 2 == x).cpu().tolist() == [False, False]
+        assert (x ^ x).cpu().tolist() == [0, 0]
+    finally:
+        torch_neuronx._C.set_strict_mode(False)

@@ -179,6 +179,8 @@ tn_status TN_KERNEL(copy)(const tn_launch_desc *launch)
     }
     tn_launch_desc convert = *launch;
     convert.compute_dtype = in->dtype;
+    if (in->dtype == TN_UINT64 && tn_tile_class_of(out->dtype) != TN_TILE_I64) /* has no int64 */
+        convert.compute_dtype = tn_dtype_size((tn_dtype)out->dtype) > 4 ? TN_FLOAT64 : TN_FLOAT32;
     return tn_pointwise_run(&convert, &identity);
 }
 

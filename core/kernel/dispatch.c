@@ -91,6 +91,10 @@ bool tn_op_supports(int op, tn_dtype compute_dtype)
     case TN_INT32:
     case TN_INT64:
         return tile->fn[TN_TILE_I64];
+    case TN_UINT16:
+    case TN_UINT32:
+    case TN_UINT64:
+        return tile->fn[TN_TILE_I64] && tile->flags & TN_TILE_UNSIGNED;
     case TN_COMPLEX64:
     case TN_COMPLEX128:
         return tile->fn[TN_TILE_C128];

@@ -29,7 +29,7 @@ OPERATOR_RIC(rsub, 2, 0);
 REAL(mul, 2, NO_SETUP, a * b)
 WHOLE(mul, 2, NO_SETUP, WRAP(U(a) * U(b)))
 COMPLEX(mul, 2, NO_SETUP, complex_mul(a, b))
-OPERATOR_RIC(mul, 2, TN_TILE_BOOL | TN_TILE_OPMATH);
+OPERATOR_RIC(mul, 2, TN_TILE_BOOL | TN_TILE_OPMATH | TN_TILE_UNSIGNED);
 
 REAL(div, 2, NO_SETUP, a / b)
 COMPLEX(div, 2, NO_SETUP, complex_div(a, b))
@@ -242,11 +242,11 @@ OPERATOR_RI(clamp_tensor, 3, TN_TILE_BOUNDS);
 /* ---- bits and truth ------------------------------------------------------------------------------ */
 
 WHOLE(bitwise_and, 2, NO_SETUP, a & b)
-OPERATOR_I(bitwise_and, 2, TN_TILE_BOOL);
+OPERATOR_I(bitwise_and, 2, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 WHOLE(bitwise_or, 2, NO_SETUP, a | b)
-OPERATOR_I(bitwise_or, 2, TN_TILE_BOOL);
+OPERATOR_I(bitwise_or, 2, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 WHOLE(bitwise_xor, 2, NO_SETUP, a ^ b)
-OPERATOR_I(bitwise_xor, 2, TN_TILE_BOOL);
+OPERATOR_I(bitwise_xor, 2, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 
 /* Shifts by the width or more, or by less than 0, push everything out. */
 #define WIDTH int64_t width = 8 * (int64_t)tn_dtype_size((tn_dtype)call->compute_dtype)
@@ -279,10 +279,10 @@ ORDER(gt, >)
 ORDER(ge, >=)
 COMPARE(eq, ==)
 COMPLEX(eq, 2, NO_SETUP, complex_of(a.re == b.re && a.im == b.im, 0))
-OPERATOR_RIC(eq, 2, TN_TILE_BOOL);
+OPERATOR_RIC(eq, 2, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 COMPARE(ne, !=)
 COMPLEX(ne, 2, NO_SETUP, complex_of(a.re != b.re || a.im != b.im, 0))
-OPERATOR_RIC(ne, 2, TN_TILE_BOOL);
+OPERATOR_RIC(ne, 2, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 
 /* ---- selection ----------------------------------------------------------------------------------- */
 

@@ -31,8 +31,8 @@ TN_TILE_OPERATOR(sgn, 1, TN_TILE_BOOL, sign_f32, sign_f64, sign_i64, sgn_c128);
 
 TN_TILE_DEFINE(signbit_f32, float, 1, NO_SETUP, (float)(tn_as_bits(a) >> 31))
 TN_TILE_DEFINE(signbit_f64, double, 1, NO_SETUP, (double)(int64_t)(tn_as_bits64(a) >> 63))
-WHOLE(signbit, 1, NO_SETUP, a < 0)
-OPERATOR_RI(signbit, 1, TN_TILE_BOOL);
+WHOLE(signbit, 1, bool is_signed = call->compute_dtype != TN_UINT64, is_signed & (a < 0))
+OPERATOR_RI(signbit, 1, TN_TILE_BOOL | TN_TILE_UNSIGNED);
 
 COMPLEX(conj_physical, 1, NO_SETUP, complex_of(a.re, -a.im))
 TN_TILE_OPERATOR(conj_physical, 1, 0, NULL, NULL, NULL, conj_physical_c128);
@@ -47,7 +47,7 @@ OPERATOR_RC(angle, 1, 0);
 WHOLE(same, 1, NO_SETUP, a)
 #define ROUNDING(name, FN)                                                                         \
     REAL(name, 1, NO_SETUP, FN(a))                                                                 \
-    TN_TILE_OPERATOR(name, 1, 0, name##_f32, name##_f64, same_i64);
+    TN_TILE_OPERATOR(name, 1, TN_TILE_UNSIGNED, name##_f32, name##_f64, same_i64);
 ROUNDING(floor, FLOOR)
 ROUNDING(ceil, CEIL)
 ROUNDING(trunc, TRUNC)
@@ -196,11 +196,11 @@ WHOLE(never, 1, NO_SETUP, 0)
 
 REAL(isnan, 1, NO_SETUP, (real)(a != a))
 COMPLEX(isnan, 1, NO_SETUP, complex_of(a.re != a.re || a.im != a.im, 0))
-TN_TILE_OPERATOR(isnan, 1, TN_TILE_BOOL, isnan_f32, isnan_f64, never_i64, isnan_c128);
+TN_TILE_OPERATOR(isnan, 1, TN_TILE_BOOL | TN_TILE_UNSIGNED, isnan_f32, isnan_f64, never_i64, isnan_c128);
 REAL(isposinf, 1, NO_SETUP, (real)(a == (real)INFINITY))
-TN_TILE_OPERATOR(isposinf, 1, TN_TILE_BOOL, isposinf_f32, isposinf_f64, never_i64);
+TN_TILE_OPERATOR(isposinf, 1, TN_TILE_BOOL | TN_TILE_UNSIGNED, isposinf_f32, isposinf_f64, never_i64);
 REAL(isneginf, 1, NO_SETUP, (real)(a == (real)-INFINITY))
-TN_TILE_OPERATOR(isneginf, 1, TN_TILE_BOOL, isneginf_f32, isneginf_f64, never_i64);
+TN_TILE_OPERATOR(isneginf, 1, TN_TILE_BOOL | TN_TILE_UNSIGNED, isneginf_f32, isneginf_f64, never_i64);
 
 REAL(logical_not, 1, NO_SETUP, (real)(a == 0))
 WHOLE(logical_not, 1, NO_SETUP, a == 0)
@@ -226,4 +226,4 @@ static double largest_of(uint8_t dtype)
                                             : -largest_of(call->compute_dtype))
 REAL(nan_to_num, 1, REPLACEMENTS,
      a != a ? nan_to : a == (real)INFINITY ? high : a == (real)-INFINITY ? low : a)
-TN_TILE_OPERATOR(nan_to_num, 1, TN_TILE_BOOL, nan_to_num_f32, nan_to_num_f64, same_i64);
+TN_TILE_OPERATOR(nan_to_num, 1, TN_TILE_BOOL | TN_TILE_UNSIGNED, nan_to_num_f32, nan_to_num_f64, same_i64);

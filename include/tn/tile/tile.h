@@ -50,6 +50,7 @@ enum {
     TN_TILE_OPMATH = 2,      /* numbers beside bf16 and fp16 tensors keep fp32 precision */
     TN_TILE_FLOAT_ONLY = 4,  /* fp32 and fp64 but neither bf16 nor fp16 */
     TN_TILE_BOUNDS = 8,      /* input 1, if absent, is the lowest value, input 2 the highest */
+    TN_TILE_UNSIGNED = 16,   /* the int64 primitive serves uint16, uint32 and uint64 too */
 };
 
 /* ---- scalars of a call ----------------------------------------------------------------------- */
