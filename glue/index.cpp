@@ -1,5 +1,5 @@
 // Rows addressed by index tensors: index, index_put, index_select, index_add, index_copy, index_fill,
-// take, put_, embedding; and what a mask selects.
+// index_reduce, take, put_, embedding; and what a mask selects.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
@@ -9,6 +9,7 @@
 
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
+#include <ATen/ops/index_reduce_meta.h>
 
 #include "launch.h"
 #include "structured.h"
@@ -21,7 +22,7 @@ namespace {
 
 // How the kernel reads an index and words its fault (index_rule in core/kernel/index.c).
 enum Rule : int64_t { kIndex = 0, kSelect = 1, kTake = 2, kCopy = 3, kAddRows = 4 };
-enum Combine : int64_t { kSet = 0, kAdd = 1 };
+enum Combine : int64_t { kSet = 0, kAdd = 1, kMul = 2, kMax = 3, kMin = 4 };
 constexpr int64_t kSkipNone = -1;
 
 at::Tensor on_device_of(const at::Tensor& tensor, const at::Tensor& like)
@@ -112,6 +113,7 @@ struct Put {
     Rule rule = kIndex;
     Combine combine = kSet;
     bool mean = false;
+    bool include_self = true;
     int64_t skip = kSkipNone;
 };
 
@@ -120,7 +122,8 @@ void launch_put(const at::Tensor& self, const at::Tensor& values, const Put& put
 {
     Launch launch(TN_OP_index_put);
     launch.out(self).in(values).ins(indices);
-    launch.scalar(int64_t{put.rule}).scalar(int64_t{put.combine}).scalar(put.mean).scalar(put.skip);
+    launch.scalar(int64_t{put.rule}).scalar(int64_t{put.combine}).scalar(put.mean).scalar(put.include_self)
+        .scalar(put.skip);
     for (int64_t dim : dims)
         launch.scalar(dim);
     launch.run();
@@ -358,6 +361,54 @@ at::Tensor& index_copy_out(const at::Tensor& self, int64_t dim, const at::Tensor
     return out;
 }
 
+using IndexReduce = Structured<at::meta::structured_index_reduce>;
+
+void index_reduce_into(IndexReduce& op, const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                       const at::Tensor& source, std::string_view reduce, bool include_self)
+{
+    dim = op.meta(self, dim, index, source, reduce, include_self).dim;
+    check_same_device("index_reduce", {&self, &index, &source});
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() && self.scalar_type() != at::kBool,
+                                "\"index_func_\" not implemented for '", self.scalar_type(), "'");
+    TORCH_WARN_ONCE("index_reduce() is in beta and the API may change at any time.");
+    start_from_self(op, self);
+    const auto& out = op.output();
+    if (index.numel() != 0 && out.numel() != 0) {
+        Put put{.rule = kSelect, .combine = kAdd, .mean = reduce == "mean", .include_self = include_self};
+        if (!put.mean)
+            put.combine = reduce == "prod" ? kMul : reduce == "amax" ? kMax : kMin;
+        auto target = out.dim() ? out : out.unsqueeze(0);
+        auto values = source.dim() ? source : source.unsqueeze(0);
+        launch_put(target, values, put, {index.reshape({-1})}, {dim});
+    }
+    op.finish();
+}
+
+at::Tensor index_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                        const at::Tensor& source, std::string_view reduce, bool include_self)
+{
+    IndexReduce op;
+    index_reduce_into(op, self, dim, index, source, reduce, include_self);
+    return op.take();
+}
+
+at::Tensor& index_reduce_inplace(at::Tensor& self, int64_t dim, const at::Tensor& index,
+                                 const at::Tensor& source, std::string_view reduce, bool include_self)
+{
+    IndexReduce op(Variant::InPlace, {self});
+    index_reduce_into(op, self, dim, index, source, reduce, include_self);
+    return self;
+}
+
+at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                             const at::Tensor& source, std::string_view reduce, bool include_self,
+                             at::Tensor& out)
+{
+    IndexReduce op(Variant::Out, {out});
+    index_reduce_into(op, self, dim, index, source, reduce, include_self);
+    return out;
+}
+
 at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index,
                               const at::Tensor& value)
 {
@@ -471,6 +522,7 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad, const at::Tensor& in
                    {.rule = kSelect,
                     .combine = kAdd,
                     .mean = scale_grad_by_freq,
+                    .include_self = false,
                     .skip = padding_idx},
                    {indices}, {0});
     return out;
@@ -480,13 +532,19 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad, const at::Tensor& in
 
 constexpr int64_t kMaskChunk = 4096; // as in core/kernel/mask.c
 
+// The number of set elements before each chunk, and of all.
+at::Tensor launch_counts(const at::Tensor& mask)
+{
+    auto counts = new_tensor({(mask.numel() + kMaskChunk - 1) / kMaskChunk + 1}, at::kLong, mask.device());
+    Launch(TN_OP_mask_count).out(counts).in(mask).run();
+    return counts;
+}
+
 // Counts per chunk on the device, and their total after a wait for the stream.
 std::pair<at::Tensor, int64_t> count_mask(const at::Tensor& mask)
 {
-    int64_t chunks = (mask.numel() + kMaskChunk - 1) / kMaskChunk;
-    auto counts = new_tensor({chunks + 1}, at::kLong, mask.device());
-    Launch(TN_OP_mask_count).out(counts).in(mask).run();
-    return {counts, counts.select(0, chunks).item<int64_t>()};
+    auto counts = launch_counts(mask);
+    return {counts, counts.select(0, -1).item<int64_t>()};
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out)
@@ -513,6 +571,31 @@ at::Tensor nonzero(const at::Tensor& self)
     if (out.numel() != 0)
         Launch(TN_OP_nonzero).out(out).in(self).in(counts).run();
     return out;
+}
+
+at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out)
+{
+    TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    TORCH_CHECK(out.scalar_type() == at::kLong,
+                "nonzero_static: Expected out tensor to have scalar type Long but got scalar type",
+                out.scalar_type());
+    check_same_device("nonzero_static", {&self, &out});
+    at::assert_no_internal_overlap(out);
+    at::assert_no_overlap(out, self);
+    at::native::resize_output(out, {size, self.dim()});
+    if (out.numel() == 0)
+        return out;
+    Launch(TN_OP_fill).out(out).scalar(fill_value).run();
+    if (self.numel() != 0)
+        Launch(TN_OP_nonzero).out(out).in(self).in(launch_counts(self)).run();
+    return out;
+}
+
+at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value)
+{
+    TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    auto out = new_tensor({size, self.dim()}, at::kLong, self.device());
+    return neuron::nonzero_static_out(self, size, fill_value, out);
 }
 
 std::pair<at::Tensor, at::Tensor> broadcast_mask(const at::Tensor& self, const at::Tensor& mask)
@@ -577,6 +660,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("index_add", &neuron::index_add);
     m.impl("index_add_", &neuron::index_add_inplace);
     m.impl("index_add.out", &neuron::index_add_out);
+    m.impl("index_reduce", &neuron::index_reduce);
+    m.impl("index_reduce_", &neuron::index_reduce_inplace);
+    m.impl("index_reduce.out", &neuron::index_reduce_out);
     m.impl("index_copy", &neuron::index_copy);
     m.impl("index_copy_", &neuron::index_copy_inplace);
     m.impl("index_copy.out", &neuron::index_copy_out);
@@ -588,6 +674,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("embedding", &neuron::embedding);
     m.impl("embedding_dense_backward", &neuron::embedding_dense_backward);
     m.impl("nonzero", &neuron::nonzero);
+    m.impl("nonzero_static", &neuron::nonzero_static);
+    m.impl("nonzero_static.out", &neuron::nonzero_static_out);
     m.impl("nonzero.out", &neuron::nonzero_out);
     m.impl("masked_select", &neuron::masked_select);
     m.impl("masked_select.out", &neuron::masked_select_out);

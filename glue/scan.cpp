@@ -33,11 +33,11 @@ void check_dtype(const char* name, at::ScalarType dtype, bool boolean)
 
 void launch_scan(int op, const at::Tensor& out, const at::Tensor& self, int64_t dim)
 {
+    dim = at::maybe_wrap_dim(dim, self.dim());
     if (self.numel() != 0)
-        Launch(op).out(out).in(self).scalar(at::maybe_wrap_dim(dim, self.dim())).run();
+        Launch(op).out(out).in(self).scalar(dim).run();
 }
 
-// A tensor of one element is its own scan.
 template <class Meta, int Op>
 struct Cumulative {
     static constexpr const char* kName = Op == TN_OP_cumsum ? "cumsum_out_cpu" : "cumprod_out_cpu";
@@ -99,10 +99,12 @@ void extremum_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& ind
 
 at::Tensor& logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()) && is_row_dtype(self.scalar_type()),
+    bool complex = self.scalar_type() == at::kComplexFloat || self.scalar_type() == at::kComplexDouble;
+    TORCH_CHECK_NOT_IMPLEMENTED(complex || (at::isFloatingType(self.scalar_type()) && is_row_dtype(self.scalar_type())),
                                 "\"logcumsumexp_out_cpu\" not implemented for '", self.scalar_type(), "'");
     at::native::resize_output(out, self.sizes());
-    launch_scan(TN_OP_logcumsumexp, out, self.resolve_neg(), dim);
+    launch_scan(complex ? TN_OP_logcumsumexp_complex : TN_OP_logcumsumexp, out,
+                self.resolve_conj().resolve_neg(), dim);
     return out;
 }
 

@@ -8,7 +8,6 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/view_as_real.h>
 
-#include "fallback.h"
 #include "launch.h"
 #include "structured.h"
 #include "tn/op/search.h"
@@ -122,20 +121,20 @@ at::Tensor isin_scalar(const at::Tensor& elements, const at::Scalar& test, bool 
 
 using Unique = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Runs of `values` (contiguous, one dimension); `order` says where its elements came from.
-Unique runs_of(const at::Tensor& values, const at::Tensor& order, at::IntArrayRef shape, bool inverse,
-               bool counts)
+// Runs of equal rows in `keys` (contiguous), visited in the order `visit`; `origin` says where the rows stand in
+// `rows`, from which the result takes the first of each run.
+Unique runs_of(const at::Tensor& rows, const at::Tensor& keys, const at::Tensor& visit,
+               const at::Tensor& origin, at::IntArrayRef shape, bool inverse, bool counts)
 {
-    auto index = [&](at::IntArrayRef sizes) { return new_tensor(sizes, at::kLong, values.device()); };
-    int64_t n = values.numel();
+    auto index = [&](at::IntArrayRef sizes) { return new_tensor(sizes, at::kLong, rows.device()); };
+    int64_t n = rows.size(0);
     auto runs = index({n + 1});
-    Launch(TN_OP_run_numbers).out(runs).in(values).run();
+    Launch(TN_OP_run_numbers).out(runs).in(keys).in(visit).run();
     int64_t total = runs.select(0, n).item<int64_t>();
-    auto unique = new_tensor({total}, values.scalar_type(), values.device());
-    auto lengths = index({total}), places = index(shape);
+    auto firsts = index({total}), lengths = index({total}), places = index(shape);
     if (n != 0)
-        Launch(TN_OP_run_values).out(unique).out(lengths).out(places).in(values).in(runs).in(order).run();
-    return {unique, inverse ? places : index({0}), counts ? lengths : index({0})};
+        Launch(TN_OP_run_values).out(firsts).out(lengths).out(places).in(runs).in(origin).run();
+    return {rows.index_select(0, firsts), inverse ? places : index({0}), counts ? lengths : index({0})};
 }
 
 void check_unique(const at::Tensor& self)
@@ -147,23 +146,54 @@ void check_unique(const at::Tensor& self)
 Unique unique2(const at::Tensor& self, bool, bool inverse, bool counts)
 {
     check_unique(self);
-    auto [values, order] = at::Tensor(self.contiguous().view(-1)).sort(/*stable=*/true, 0, false);
-    return runs_of(values.contiguous(), order.contiguous(), self.sizes(), inverse, counts);
+    auto flat = self.contiguous().view(-1);
+    auto [values, order] = flat.sort(/*stable=*/true, 0, false);
+    return runs_of(flat, values.contiguous(), {}, order.contiguous(), self.sizes(), inverse, counts);
 }
 
 std::tuple<at::Tensor, at::Tensor> unique(const at::Tensor& self, bool sorted, bool inverse)
 {
-    auto [values, places, lengths] = unique2(self, sorted, inverse, false);
+    auto [values, places, lengths] = neuron::unique2(self, sorted, inverse, false);
     return {values, places};
+}
+
+// Slices of `self` along `dim` that differ; `sorted` ones, or runs of neighbours.
+Unique unique_slices(const at::Tensor& self, int64_t dim, bool sorted, bool inverse, bool counts)
+{
+    check_unique(self);
+    TORCH_CHECK_INDEX(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+    dim = at::maybe_wrap_dim(dim, self.dim());
+    for (int64_t d = 0; d < self.dim(); d++)
+        TORCH_CHECK(d == dim || self.size(d) != 0, "unique: dimension ", d, " of ", self.sizes(),
+                    " has size 0, so slices along dimension ", dim, " cannot be compared");
+    auto rows = self.movedim(dim, 0).contiguous();
+    at::Tensor order;
+    if (sorted) {
+        order = new_tensor({rows.size(0)}, at::kLong, self.device());
+        if (rows.size(0) != 0)
+            Launch(TN_OP_sort_rows).out(order).in(rows).run();
+    }
+    auto [values, places, lengths] = runs_of(rows, rows, order, order, {rows.size(0)}, inverse, counts);
+    return {values.movedim(0, dim), places, lengths};
+}
+
+Unique unique_dim(const at::Tensor& self, int64_t dim, bool, bool inverse, bool counts)
+{
+    return unique_slices(self, dim, true, inverse, counts);
+}
+
+Unique unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool inverse, bool counts)
+{
+    return unique_slices(self, dim, false, inverse, counts);
 }
 
 Unique unique_consecutive(const at::Tensor& self, bool inverse, bool counts, std::optional<int64_t> dim)
 {
+    if (dim && !(self.dim() == 1 && *dim == 0))
+        return unique_slices(self, *dim, false, inverse, counts);
     check_unique(self);
-    if (dim && self.dim() > 1)
-        return call_fallback<Unique(const at::Tensor&, bool, bool, std::optional<int64_t>)>(
-            "aten::unique_consecutive", "", self, inverse, counts, dim);
-    return runs_of(self.contiguous().view(-1), {}, self.sizes(), inverse, counts);
+    auto flat = self.contiguous().view(-1);
+    return runs_of(flat, flat, {}, {}, self.sizes(), inverse, counts);
 }
 
 // ---- equality ------------------------------------------------------------------------------------
@@ -205,5 +235,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("equal", &neuron::equal);
     m.impl("_unique2", &neuron::unique2);
     m.impl("_unique", &neuron::unique);
+    m.impl("unique_dim", &neuron::unique_dim);
+    m.impl("unique_dim_consecutive", &neuron::unique_dim_consecutive);
     m.impl("unique_consecutive", &neuron::unique_consecutive);
 }

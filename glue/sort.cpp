@@ -15,7 +15,7 @@ namespace neuron {
 namespace {
 
 // What the kernel does with a sorted line (line_op in core/kernel/sort.c).
-enum LineOp : int64_t { kSort = 0, kTopk = 1, kKth = 2, kMedian = 3, kNanMedian = 4 };
+enum LineOp : int64_t { kSort = 0, kTopk = 1, kKth = 2, kMedian = 3, kNanMedian = 4, kMode = 5 };
 
 void check_sortable(const char* op, const at::Tensor& self)
 {
@@ -141,6 +141,20 @@ PairRef nanmedian_dim_out(const at::Tensor& self, int64_t dim, bool keepdim, at:
     return select_out("nanmedian", kNanMedian, self, 0, dim, keepdim, values, indices);
 }
 
+PairRef mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() && !c10::isBarebonesUnsignedType(self.scalar_type()),
+                                "\"mode_cpu\" not implemented for '", self.scalar_type(), "'");
+    return select_out("mode", kMode, self, 0, dim, keepdim, values, indices);
+}
+
+Pair mode(const at::Tensor& self, int64_t dim, bool keepdim)
+{
+    auto values = new_tensor({0}, self.scalar_type(), self.device());
+    auto indices = new_tensor({0}, at::kLong, self.device());
+    return neuron::mode_out(self, dim, keepdim, values, indices);
+}
+
 at::Tensor median_of_all(const char* name, LineOp op, const at::Tensor& self)
 {
     check_sortable(name, self);
@@ -176,6 +190,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("kthvalue.values", &neuron::kthvalue_out);
     m.impl("median.dim_values", &neuron::median_dim_out);
     m.impl("nanmedian.dim_values", &neuron::nanmedian_dim_out);
+    m.impl("mode", &neuron::mode);
+    m.impl("mode.values", &neuron::mode_out);
     m.impl("median", &neuron::median);
     m.impl("nanmedian", &neuron::nanmedian);
 }

@@ -103,6 +103,9 @@ def test_complex(dtype):
         compare(lambda t: (t / 32).cumprod(dim), x, exact=False)
     compare(lambda t: t.conj().cumsum(0), x, strides=False)
     compare(lambda t: (t.cumsum(0), t.cumprod(0)), x[0, 0])
+    for dim in (0, 1):
+        compare(lambda t: (t / 32).logcumsumexp(dim), x, exact=False)
+    compare(lambda t: t.logcumsumexp(0), torch.tensor([complex(-torch.inf, 0), 1, complex(300, 1), complex(-torch.inf, 2), 2]).to(dtype), exact=False)
 
 
 def test_in_place_and_out():

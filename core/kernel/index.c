@@ -306,7 +306,8 @@ typedef struct put_job {
     const int64_t *order; /* positions sorted by offset; NULL: in order, serial */
     const tn_accumulator *accumulator;
     tn_combine combine;
-    bool mean; /* divide each group by its length (embedding's scale_grad_by_freq) */
+    bool mean; /* divide each group by the number of rows that it combines */
+    bool include_self; /* what was there is one of them */
     bool failed;
 } put_job;
 
@@ -321,12 +322,17 @@ static void put_group(const put_job *job, const int64_t *group, int64_t count, c
         tn_row_copy(out, p->row_self, last, p->row_other, p->row, p->itemsize);
         return;
     }
-    job->accumulator->load(accumulators, out, p->row_self, p->row);
+    if (job->include_self)
+        job->accumulator->load(accumulators, out, p->row_self, p->row);
+    else
+        for (int64_t i = 0; i < p->row; i++)
+            job->accumulator->identity((char *)accumulators + (size_t)i * job->accumulator->size,
+                                       job->combine);
     for (int64_t i = 0; i < count; i++)
         job->accumulator->combine[job->combine](accumulators, values + p->other_offsets[group[i]],
                                                 p->row_other, p->row);
     if (job->mean)
-        job->accumulator->divide(accumulators, count, p->row);
+        job->accumulator->divide(accumulators, count + job->include_self, p->row);
     job->accumulator->store(out, p->row_self, accumulators, p->row);
 }
 
@@ -413,7 +419,7 @@ static void put_in_order(const plan *p)
 }
 
 /* Output self (read and written); inputs values (broadcast to the indexed shape), indices...;
- * scalars rule, combine, mean, skip (an index to pass over, -1: none), dims... */
+ * scalars rule, combine, mean, include_self, skip (an index to pass over, -1: none), dims... */
 tn_status TN_KERNEL(index_put)(const tn_launch_desc *launch)
 {
     const tn_scalar *s = launch->scalars;
@@ -422,11 +428,11 @@ tn_status TN_KERNEL(index_put)(const tn_launch_desc *launch)
     tn_scalar rule_and_dims[1 + TN_MAX_DIMS];
     rule_and_dims[0] = s[0];
     for (int i = 0; i < index_count; i++)
-        rule_and_dims[1 + i] = s[4 + i];
-    put_job job = {.combine = (tn_combine)s[1].i, .mean = s[2].i != 0};
+        rule_and_dims[1 + i] = s[5 + i];
+    put_job job = {.combine = (tn_combine)s[1].i, .mean = s[2].i != 0, .include_self = s[3].i != 0};
     tn_status fault;
     tn_status status = make_plan(&job.p, self, tn_input(launch, 0), tn_input(launch, 1), index_count,
-                                 rule_and_dims, s[3].i < 0 ? INT64_MIN : s[3].i, &fault);
+                                 rule_and_dims, s[4].i < 0 ? INT64_MIN : s[4].i, &fault);
     if (status != TN_OK)
         return status;
     job.accumulator = tn_accumulator_of(self->dtype);

@@ -36,8 +36,8 @@ TN_CASE(bad_indices_are_skipped_and_reported)
     tn_operand put[] = {operand(guarded + 2, TN_FLOAT32, 2, rows, row_steps),
                         operand(values, TN_FLOAT32, 2, rows, row_steps),
                         operand(index, TN_INT64, 1, three, one)};
-    tn_scalar scalars[] = {integer(0), integer(0), integer(0), integer(-1), integer(0)};
-    TN_CHECK_INT(run(TN_OP_index_put, 1, put, 3, scalars, 5), TN_ERROR_INDEX);
+    tn_scalar scalars[] = {integer(0), integer(0), integer(0), integer(1), integer(-1), integer(0)};
+    TN_CHECK_INT(run(TN_OP_index_put, 1, put, 3, scalars, 6), TN_ERROR_INDEX);
     TN_CHECK(strcmp(tn_last_error()->message,
                     "index -4 is out of bounds for dimension 0 with size 3") == 0);
     const float expected[10] = {-1, -1, 0, 1, 2, 3, 10, 11, -1, -1};
@@ -57,8 +57,8 @@ TN_CASE(sums_follow_the_order_of_positions)
     int64_t many[1] = {N}, rows[1] = {ROWS}, one[1] = {1};
     tn_operand put[] = {operand(sums, TN_FLOAT32, 1, rows, one), operand(values, TN_FLOAT32, 1, many, one),
                         operand(index, TN_INT64, 1, many, one)};
-    tn_scalar scalars[] = {integer(0), integer(1), integer(0), integer(-1), integer(0)};
-    TN_CHECK_OK(run(TN_OP_index_put, 1, put, 3, scalars, 5));
+    tn_scalar scalars[] = {integer(0), integer(1), integer(0), integer(1), integer(-1), integer(0)};
+    TN_CHECK_OK(run(TN_OP_index_put, 1, put, 3, scalars, 6));
     TN_CHECK(memcmp(sums, expected, sizeof sums) == 0);
 }
 

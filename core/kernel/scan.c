@@ -33,7 +33,7 @@ typedef struct scan_job {
     int64_t tiles_per_run; /* column tiles in a run of the innermost kept axis; 0: rows */
     void *totals;          /* per lane, then their starts; NULL where rows are whole */
     int64_t *places;
-    bool only_totals;
+    bool only_totals, logarithmic;
 } scan_job;
 
 /* One segment of one row. */
@@ -257,9 +257,33 @@ tn_status TN_KERNEL(scan)(const tn_launch_desc *launch)
     }
 }
 
-/* ---- complex products --------------------------------------------------------------------------- */
+/* ---- complex ------------------------------------------------------------------------------------ */
 
-static void multiply_rows(void *context, int64_t begin, int64_t end)
+static void multiply(double *acc, const double *x)
+{
+    double real = acc[0] * x[0] - acc[1] * x[1];
+    acc[1] = acc[0] * x[1] + acc[1] * x[0];
+    acc[0] = real;
+}
+
+/* The imaginary part goes on from that of the larger number and is not wrapped. */
+static void complex_log_add_exp(double *acc, const double *x)
+{
+    bool larger = x[0] > acc[0];
+    const double high[2] = {larger ? x[0] : acc[0], larger ? x[1] : acc[1]};
+    const double low[2] = {larger ? acc[0] : x[0], larger ? acc[1] : x[1]};
+    if (low[0] == -INFINITY) {
+        acc[0] = high[0];
+        acc[1] = high[1];
+        return;
+    }
+    double size = exp(low[0] - high[0]);
+    double real = size * cos(low[1] - high[1]), imaginary = size * sin(low[1] - high[1]);
+    acc[0] = high[0] + log1p(2 * real + size * size) / 2;
+    acc[1] = high[1] + atan2(imaginary, 1 + real);
+}
+
+static void complex_rows(void *context, int64_t begin, int64_t end)
 {
     const scan_job *job = context;
     const tn_axes *axes = &job->axes;
@@ -268,12 +292,13 @@ static void multiply_rows(void *context, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const char *in = job->in + tn_axes_offset(axes->kept, axes->num_kept, 0, row);
         char *out = job->values + tn_axes_offset(axes->kept, axes->num_kept, 1, row);
-        double acc[2] = {1, 0}, x[2], product[2];
+        double acc[2] = {job->logarithmic ? -INFINITY : 1, 0}, x[2];
         for (int64_t k = 0; k < axes->count; k++) {
             TN_ISA_NAME(tn_load_f64)(in + k * job->stride[0], size, part, x, 2);
-            product[0] = acc[0] * x[0] - acc[1] * x[1];
-            product[1] = acc[0] * x[1] + acc[1] * x[0];
-            memcpy(acc, product, sizeof acc);
+            if (job->logarithmic)
+                complex_log_add_exp(acc, x);
+            else
+                multiply(acc, x);
             TN_ISA_NAME(tn_store_f64)(out + k * job->stride[1], size, part, acc, 2);
         }
     }
@@ -282,8 +307,8 @@ static void multiply_rows(void *context, int64_t begin, int64_t end)
 /* Output and input complex, of one dtype. */
 tn_status TN_KERNEL(scan_complex)(const tn_launch_desc *launch)
 {
-    scan_job job = {0};
+    scan_job job = {.logarithmic = launch->op == TN_OP_logcumsumexp_complex};
     make_job(&job, launch);
-    tn_parallel_for(job.axes.outputs, grain(job.axes.count), multiply_rows, &job);
+    tn_parallel_for(job.axes.outputs, grain(job.axes.count), complex_rows, &job);
     return TN_OK;
 }

@@ -3,7 +3,6 @@
  * Values are compared by their keys (order.h); NaN equals nothing. */
 #include "kernel/order.h"
 
-#include "kernel/move_rows.h"
 #include "kernel/nest.h"
 
 enum { GRAIN = 1 << 12 };
@@ -123,39 +122,102 @@ tn_status TN_KERNEL(isin)(const tn_launch_desc *launch)
 
 /* ---- runs of equal neighbours ------------------------------------------------------------------ */
 
-/* Output runs [n + 1] int64: the run that each element belongs to, then their number; input [n]
- * contiguous. */
-tn_status TN_KERNEL(run_numbers)(const tn_launch_desc *launch)
+typedef struct rows {
+    const char *data;
+    int64_t count, bytes, itemsize; /* rows; bytes of a row */
+    uint8_t dtype;
+} rows;
+
+/* Rows are what the first dimension counts; contiguous. */
+static rows rows_of(const tn_operand *values)
 {
-    const tn_operand *values = tn_input(launch, 0);
-    int64_t *runs = tn_output(launch, 0)->data, n = tn_operand_numel(values), run = -1;
-    int64_t size = tn_operand_itemsize(values);
-    uint64_t previous = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t key = tn_key_of((const char *)values->data + i * size, values->dtype);
-        bool number = key != TN_KEY_NAN || !tn_is_floating(values->dtype);
-        run += i == 0 || key != previous || !number;
-        previous = key;
-        runs[i] = run;
+    rows r = {.data = values->data, .count = values->sizes[0], .itemsize = tn_operand_itemsize(values),
+              .dtype = values->dtype};
+    r.bytes = r.count > 0 ? tn_operand_numel(values) / r.count * r.itemsize : 0;
+    return r;
+}
+
+/* Below, at or above 0; the first elements that differ decide. */
+static int compare_rows(const rows *r, int64_t a, int64_t b)
+{
+    const char *x = r->data + a * r->bytes, *y = r->data + b * r->bytes;
+    for (int64_t i = 0; i < r->bytes; i += r->itemsize) {
+        uint64_t key = tn_key_of(x + i, r->dtype), other = tn_key_of(y + i, r->dtype);
+        if (key != other)
+            return key < other ? -1 : 1;
     }
-    runs[n] = run + 1;
+    return 0;
+}
+
+static bool same_rows(const rows *r, int64_t a, int64_t b)
+{
+    const char *x = r->data + a * r->bytes, *y = r->data + b * r->bytes;
+    for (int64_t i = 0; i < r->bytes; i += r->itemsize) {
+        uint64_t key = tn_key_of(x + i, r->dtype);
+        if (key != tn_key_of(y + i, r->dtype) || (key == TN_KEY_NAN && tn_is_floating(r->dtype)))
+            return false;
+    }
+    return true;
+}
+
+/* Output order [n] int64: where the rows stand when sorted (stable); input [n, m] contiguous. */
+tn_status TN_KERNEL(sort_rows)(const tn_launch_desc *launch)
+{
+    rows r = rows_of(tn_input(launch, 0));
+    int64_t *out = tn_output(launch, 0)->data, *from = out;
+    int64_t *to = tn_scratch(0, sizeof *to * (size_t)tn_max(r.count, 1));
+    if (!to)
+        return TN_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < r.count; i++)
+        out[i] = i;
+    for (int64_t width = 1; width < r.count; width *= 2) {
+        for (int64_t start = 0; start < r.count; start += 2 * width) {
+            int64_t middle = tn_min(start + width, r.count), end = tn_min(middle + width, r.count);
+            for (int64_t i = start, j = middle, k = start; k < end; k++) {
+                bool right = i == middle || (j < end && compare_rows(&r, from[j], from[i]) < 0);
+                to[k] = right ? from[j++] : from[i++];
+            }
+        }
+        int64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != out)
+        memcpy(out, from, sizeof *out * (size_t)r.count);
     return TN_OK;
 }
 
-/* Outputs the first element of each run, the lengths, the run of each element in its original place; inputs
- * values [n], runs [n + 1], ?order [n] (where the elements came from). All contiguous. */
+/* Output runs [n + 1] int64: the run that each row belongs to, then their number; inputs [n, ...] contiguous,
+ * ?order [n] to visit them in. */
+tn_status TN_KERNEL(run_numbers)(const tn_launch_desc *launch)
+{
+    rows r = rows_of(tn_input(launch, 0));
+    const tn_operand *order = tn_input(launch, 1);
+    const int64_t *visit = order->flags & TN_OPERAND_ABSENT ? NULL : order->data;
+    int64_t *runs = tn_output(launch, 0)->data, run = -1;
+    for (int64_t i = 0; i < r.count; i++) {
+        int64_t at = visit ? visit[i] : i, before = visit && i > 0 ? visit[i - 1] : i - 1;
+        run += i == 0 || !same_rows(&r, at, before);
+        runs[i] = run;
+    }
+    runs[r.count] = run + 1;
+    return TN_OK;
+}
+
+/* Outputs where each run's first row came from, the lengths, the run of each row in its original place; inputs
+ * runs [n + 1], ?order [n] (where the rows came from). All contiguous. */
 tn_status TN_KERNEL(run_values)(const tn_launch_desc *launch)
 {
-    const tn_operand *values = tn_input(launch, 0), *order = tn_input(launch, 2);
-    const int64_t *runs = tn_input(launch, 1)->data, *from = order->data;
-    char *unique = tn_output(launch, 0)->data;
-    int64_t *lengths = tn_output(launch, 1)->data, *inverse = tn_output(launch, 2)->data;
-    int64_t n = tn_operand_numel(values), size = tn_operand_itemsize(values), start = 0;
+    const tn_operand *order = tn_input(launch, 1);
+    const int64_t *runs = tn_input(launch, 0)->data, *from = order->data;
+    int64_t *firsts = tn_output(launch, 0)->data, *lengths = tn_output(launch, 1)->data;
+    int64_t *inverse = tn_output(launch, 2)->data, start = 0;
+    int64_t n = tn_operand_numel(tn_output(launch, 2));
     for (int64_t i = 0; i < n; i++) {
-        inverse[order->flags & TN_OPERAND_ABSENT ? i : from[i]] = runs[i];
+        int64_t origin = order->flags & TN_OPERAND_ABSENT ? i : from[i];
+        inverse[origin] = runs[i];
         if (i == 0 || runs[i] != runs[i - 1]) {
-            tn_row_copy(unique + runs[i] * size, size, (const char *)values->data + i * size, size, 1,
-                        size);
+            firsts[runs[i]] = origin;
             start = i;
         }
         lengths[runs[i]] = i - start + 1;

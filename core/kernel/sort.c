@@ -1,4 +1,4 @@
-/* sort, topk, kthvalue and the medians along one dimension.
+/* sort, topk, kthvalue, the medians and the mode along one dimension.
  *
  * A line's elements become (key, index) pairs (order.h). Short lines are sorted by merging runs, longer
  * ones by radix, very long ones in blocks that are merged pairwise; all of it is stable and cut by the
@@ -118,7 +118,7 @@ tn_ranked *tn_rank(tn_ranked *items, tn_ranked *other, int64_t n)
 
 /* ---- lines ------------------------------------------------------------------------------------ */
 
-typedef enum line_op { LINE_SORT, LINE_TOPK, LINE_KTH, LINE_MEDIAN, LINE_NANMEDIAN } line_op;
+typedef enum line_op { LINE_SORT, LINE_TOPK, LINE_KTH, LINE_MEDIAN, LINE_NANMEDIAN, LINE_MODE } line_op;
 
 typedef struct line_job {
     tn_nest lanes; /* operands values, indices, self */
@@ -197,6 +197,22 @@ static int64_t median_rank(const line_job *job, const tn_ranked *sorted)
     return numbers > 0 ? (numbers - 1) / 2 : 0;
 }
 
+/* The last element of the longest run of equals, the smallest of such values. */
+static int64_t mode_rank(const line_job *job, const tn_ranked *sorted)
+{
+    int64_t longest = 0, start = 0, rank = 0;
+    for (int64_t i = 0; i < job->length; i++) {
+        bool nan = sorted[i].key == TN_KEY_NAN && tn_is_floating(job->dtype);
+        if (i > 0 && (nan || sorted[i].key != sorted[i - 1].key))
+            start = i;
+        if (i - start + 1 > longest) {
+            longest = i - start + 1;
+            rank = i;
+        }
+    }
+    return rank;
+}
+
 static void one_line(line_job *job, char *const *data, tn_ranked *items)
 {
     tn_ranked *other = items + job->length, *sorted;
@@ -211,6 +227,8 @@ static void one_line(line_job *job, char *const *data, tn_ranked *items)
         first = job->k - 1;
     else if (job->op == LINE_MEDIAN || job->op == LINE_NANMEDIAN)
         first = median_rank(job, sorted);
+    else if (job->op == LINE_MODE)
+        first = mode_rank(job, sorted);
     for (int64_t i = 0; i < count; i++)
         put(job, data, i, sorted[first + i].index);
 }

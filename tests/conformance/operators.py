@@ -23,7 +23,7 @@ UNPREDICTABLE = {
     "uniform", "nn.functional.multi_head_attention_forward",
 }
 # Which of equal elements is named first is left open without stable=True: (positions of dim and keepdim in args).
-TIES = {"argsort": 0, "kthvalue": 1, "sort": 0, "topk": 1}
+TIES = {"argsort": 0, "kthvalue": 1, "mode": 0, "sort": 0, "topk": 1}
 # Takes numbers in the form of a tensor of the host.
 HOST_ARGUMENTS = {"tensor_split"}
 # The CPU's kernel writes outside of a transposed destination.
