@@ -61,7 +61,7 @@ test-all: $(VENV)/.built $(VENV)/.tested
 core_build = CC=$(or $(3),$(CC)) $(MESON) setup build-$(1) --reconfigure -Dcore_only=true $(2) >/dev/null 2>&1 || \
 	CC=$(or $(3),$(CC)) $(MESON) setup build-$(1) -Dcore_only=true $(2) >/dev/null && $(MESON) compile -C build-$(1)
 
-check: $(VENV)/.tools
+check: $(VENV)/.built
 	$(PY) tools/check_layers.py
 	$(PY) tools/check_size.py
 	$(PY) tools/gen_docs.py --check

@@ -1,9 +1,11 @@
 /* The macro-kernel of one floating element type.
  *
  * The result is cut into super-blocks of at most BLOCK x BLOCK, k into equal pieces of at most DEPTH.
- * For each piece b is packed into panels of COLUMNS columns, and a, where reading it in place would be
- * slow, into panels of at most ROWS rows (panel_rows with padding); then tasks, each a rectangle of tiles, run over the pool.
- * All cuts follow from the shape. Packing absorbs transposes, strides and narrow dtypes.
+ * As many pieces as fit GROUP_ELEMENTS go together: their b is packed into panels of COLUMNS columns, then
+ * tasks, each a rectangle of tiles, run over the pool. Where reading a in place would be slow, it is copied
+ * into panels of at most ROWS rows: by the task that needs them where rows run along k, else beforehand and
+ * in the order of the lines in memory. All cuts follow from the shape. Packing absorbs transposes, strides
+ * and narrow dtypes.
  *
  * Results of another dtype than `element` are summed over the pieces of k in `sums` and rounded once. */
 #ifndef TN_KERNEL_GEMM_BODY_H
@@ -14,21 +16,35 @@
 #include "kernel/gemm_micro.h"
 
 enum { BLOCK = 2048, DEPTH = 512, TASK_ROWS = 96, TASK_COLUMNS = 128, MIN_TASKS = 24 };
+enum { PANEL_ROWS = (ROWS + LANES - 1) / LANES * LANES };
+/* From row to row of a packed panel of rows; not a power of two, whose lines would collide in the cache. */
+enum { ROW_STEP = DEPTH + LANES };
+enum { GROUP_ELEMENTS = 1 << 20 }; /* of packed b: stays in the last cache */
 enum { SMALL_ELEMENTS = 32768 / sizeof(element) }; /* packed on the stack */
 enum { SLOT_PANELS = 0, SLOT_SUMS = 1 };
 static const double serial_flops = 1e6, least_task_flops = 5e5;
+
+typedef enum a_mode { A_IN_PLACE, A_ROWS, A_SIDE_BY_SIDE } a_mode;
 
 typedef struct plan {
     tn_matrix a, b, c, out; /* of this super-block */
     double alpha, beta;
     int64_t m, n, k;
-    int64_t row_panels, column_panels, panel_rows;
+    int64_t row_panels, column_panels;
     int64_t task_rows, task_columns;         /* in panels */
     int64_t row_tasks, column_tasks;
-    int64_t first_k, depth;                  /* the current piece of k */
-    element *packed_a, *packed_b, *sums;     /* packed_a is NULL where a is read in place */
-    bool is_first, is_last;
+    int64_t pieces, first_piece, last_piece; /* of k; the current group [first, last) */
+    int64_t most_depth;                      /* of a piece */
+    a_mode a_mode;
+    int64_t first_packed; /* panel of b; those before are read in place */
+    element *packed_b, *sums;
 } plan;
+
+/* A piece of k. */
+typedef struct k_piece {
+    int64_t number, first_k, depth;
+    element *packed_b;
+} k_piece;
 
 static inline int64_t divide_up(int64_t x, int64_t y)
 {
@@ -38,6 +54,13 @@ static inline int64_t divide_up(int64_t x, int64_t y)
 static int64_t panel_row(const plan *p, int64_t panel)
 {
     return panel * p->m / p->row_panels;
+}
+
+static k_piece piece_of(const plan *p, int64_t number)
+{
+    int64_t first = number * p->k / p->pieces, place = number - p->first_piece;
+    return (k_piece){number, first, (number + 1) * p->k / p->pieces - first,
+                     p->packed_b + place * (p->column_panels - p->first_packed) * COLUMNS * p->most_depth};
 }
 
 /* ---- packing -------------------------------------------------------------------------------- */
@@ -100,30 +123,44 @@ static void pack(const tn_matrix *from, int64_t row, int64_t rows, int64_t colum
         pack_along(from, row, rows, column, columns, to, step);
 }
 
-static void pack_b_panel(const plan *p, int64_t panel)
+static void pack_b_panel(const plan *p, const k_piece *at, int64_t panel)
 {
-    element *to = p->packed_b + panel * COLUMNS * p->depth;
     int64_t column = panel * COLUMNS, columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
-    pack(&p->b, p->first_k, p->depth, column, columns, to, COLUMNS);
+    pack(&p->b, at->first_k, at->depth, column, columns,
+         at->packed_b + (panel - p->first_packed) * COLUMNS * at->depth, COLUMNS);
 }
 
-static void pack_a_panel(const plan *p, int64_t panel)
-{
-    int64_t row = panel_row(p, panel), rows = panel_row(p, panel + 1) - row;
-    tn_matrix across = tn_matrix_transposed(p->a);
-    pack(&across, p->first_k, p->depth, row, rows, p->packed_a + panel * p->panel_rows * p->depth,
-         p->panel_rows);
-}
-
-/* Panels of b, then of a. */
-static void pack_panels(void *context, int64_t begin, int64_t end)
+/* Panels of b, one piece after the other. */
+static void run_packing(void *context, int64_t begin, int64_t end)
 {
     const plan *p = context;
-    for (int64_t i = begin; i < end; i++)
-        if (i < p->column_panels)
-            pack_b_panel(p, i);
-        else
-            pack_a_panel(p, i - p->column_panels);
+    int64_t panels = p->column_panels - p->first_packed;
+    for (int64_t i = begin; i < end; i++) {
+        k_piece at = piece_of(p, p->first_piece + i / panels);
+        pack_b_panel(p, &at, p->first_packed + i % panels);
+    }
+}
+
+/* Some rows of a over one piece of k. */
+typedef struct a_panel {
+    const element *data;
+    int64_t row, step; /* strides in elements */
+} a_panel;
+
+static a_panel read_a(const plan *p, const k_piece *at, int64_t panel, element *buffer)
+{
+    int64_t row = panel_row(p, panel), rows = panel_row(p, panel + 1) - row;
+    if (p->a_mode == A_SIDE_BY_SIDE) {
+        tn_matrix across = tn_matrix_transposed(p->a);
+        pack_along(&across, at->first_k, at->depth, row, rows, buffer, PANEL_ROWS);
+        return (a_panel){buffer, 1, PANEL_ROWS};
+    }
+    if (p->a_mode == A_ROWS) {
+        pack_along(&p->a, row, rows, at->first_k, at->depth, buffer, ROW_STEP);
+        return (a_panel){buffer, ROW_STEP, 1};
+    }
+    return (a_panel){(const element *)p->a.data + row * p->a.row + at->first_k * p->a.column, p->a.row,
+                     p->a.column};
 }
 
 /* ---- storing a tile ------------------------------------------------------------------------- */
@@ -168,21 +205,22 @@ static bool is_plain(const tn_matrix *matrix)
     return matrix->dtype == GEMM_DTYPE && matrix->column == 1;
 }
 
-static void store_tile(const plan *p, element *tile, int64_t row, int64_t rows, int64_t column,
-                       int64_t columns)
+static void store_tile(const plan *p, int64_t piece_number, element *tile, int64_t row, int64_t rows,
+                       int64_t column, int64_t columns)
 {
+    bool is_first = piece_number == 0, is_last = piece_number == p->pieces - 1;
     for (int64_t i = 0; p->sums && i < rows; i++) {
         element *sum = p->sums + (row + i) * p->n + column, *line = tile + i * COLUMNS;
-        for (int64_t j = 0; !p->is_first && j < columns; j++)
+        for (int64_t j = 0; !is_first && j < columns; j++)
             line[j] += sum[j];
-        for (int64_t j = 0; !p->is_last && j < columns; j++)
+        for (int64_t j = 0; !is_last && j < columns; j++)
             sum[j] = line[j];
     }
-    if (p->sums && !p->is_last)
+    if (p->sums && !is_last)
         return;
     const tn_matrix *c = p->c.data && p->beta != 0 ? &p->c : NULL;
     double beta = p->beta;
-    if (!p->is_first && !p->sums) {
+    if (!is_first && !p->sums) {
         c = &p->out;
         beta = 1;
     }
@@ -194,62 +232,83 @@ static void store_tile(const plan *p, element *tile, int64_t row, int64_t rows, 
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-static void run_tile(const plan *p, int64_t row_panel, int64_t column_panel)
+static void run_tile(const plan *p, const k_piece *at, const a_panel *a, int64_t row, int64_t rows,
+                     int64_t column_panel)
 {
     _Alignas(64) element tile[ROWS * COLUMNS];
-    int64_t row = panel_row(p, row_panel), rows = panel_row(p, row_panel + 1) - row;
     int64_t column = column_panel * COLUMNS;
     int64_t columns = p->n - column < COLUMNS ? p->n - column : COLUMNS;
-    const element *a = (const element *)p->a.data + row * p->a.row + p->first_k * p->a.column;
-    int64_t a_row = p->a.row, a_step = p->a.column;
-    if (p->packed_a) {
-        a = p->packed_a + row_panel * p->panel_rows * p->depth;
-        a_row = 1;
-        a_step = p->panel_rows;
+    const element *b = (const element *)p->b.data + at->first_k * p->b.row + column;
+    int64_t b_step = p->b.row;
+    if (column_panel >= p->first_packed) {
+        b = at->packed_b + (column_panel - p->first_packed) * COLUMNS * at->depth;
+        b_step = COLUMNS;
     }
-    micros[rows - 1][columns > LANES](p->depth, a, a_row, a_step,
-                                      p->packed_b + column_panel * COLUMNS * p->depth, tile);
-    store_tile(p, tile, row, rows, column, columns);
+    micros[rows - 1][columns > LANES](at->depth, a->data, a->row, a->step, b, b_step, tile);
+    store_tile(p, at->number, tile, row, rows, column, columns);
+}
+
+static void run_task(const plan *p, const k_piece *at, int64_t task)
+{
+    _Alignas(64) element buffer[PANEL_ROWS * ROW_STEP];
+    int64_t r = task / p->column_tasks, c = task % p->column_tasks;
+    int64_t row_end = (r + 1) * p->row_panels / p->row_tasks;
+    int64_t column_end = (c + 1) * p->column_panels / p->column_tasks;
+    for (int64_t i = r * p->row_panels / p->row_tasks; i < row_end; i++) {
+        int64_t row = panel_row(p, i), rows = panel_row(p, i + 1) - row;
+        a_panel a = read_a(p, at, i, buffer);
+        for (int64_t j = c * p->column_panels / p->column_tasks; j < column_end; j++)
+            run_tile(p, at, &a, row, rows, j);
+    }
 }
 
 static void run_tasks(void *context, int64_t begin, int64_t end)
 {
     const plan *p = context;
-    for (int64_t task = begin; task < end; task++) {
-        int64_t r = task / p->column_tasks, c = task % p->column_tasks;
-        int64_t row_end = (r + 1) * p->row_panels / p->row_tasks;
-        int64_t column_end = (c + 1) * p->column_panels / p->column_tasks;
-        for (int64_t j = c * p->column_panels / p->column_tasks; j < column_end; j++)
-            for (int64_t i = r * p->row_panels / p->row_tasks; i < row_end; i++)
-                run_tile(p, i, j);
-    }
+    for (int64_t task = begin; task < end; task++)
+        for (int64_t number = p->first_piece; number < p->last_piece; number++) {
+            k_piece at = piece_of(p, number);
+            run_task(p, &at, task);
+        }
 }
 
-/* Reading a in place is slow where its rows collide in the cache, or where k runs across lines. */
-static bool wants_packed_a(const tn_matrix *a, int64_t m)
+/* Lines of the GEMM's own type so short that reading across them leaves caches and page tables at ease. */
+static bool has_near_lines(const tn_matrix *matrix, int64_t line)
 {
-    if (a->dtype != GEMM_DTYPE)
-        return true;
-    if (m < 4)
-        return false;
-    return a->column != 1 || a->row * (int64_t)sizeof(element) % 2048 == 0;
+    return matrix->dtype == GEMM_DTYPE && line * (int64_t)sizeof(element) <= 1024;
+}
+
+/* Reading a in place is slow where its rows collide in the cache, or where k runs across long lines. */
+static a_mode choose_a_mode(const tn_matrix *a, int64_t m)
+{
+    if (a->column != 1) {
+        bool in_place = m < 4 ? a->dtype == GEMM_DTYPE : a->row == 1 && has_near_lines(a, a->column);
+        return in_place ? A_IN_PLACE : A_SIDE_BY_SIDE;
+    }
+    bool collides = m >= 4 && a->row * (int64_t)sizeof(element) % 2048 == 0;
+    return collides || a->dtype != GEMM_DTYPE ? A_ROWS : A_IN_PLACE;
+}
+
+/* Whole panels of a narrow b with k from line to line are read in place. */
+static int64_t count_in_place(const tn_matrix *b, int64_t n)
+{
+    return b->column == 1 && has_near_lines(b, b->row) ? n / COLUMNS : 0;
 }
 
 static void cut_tasks(plan *p)
 {
     p->row_panels = divide_up(p->m, ROWS);
     p->column_panels = divide_up(p->n, COLUMNS);
-    p->panel_rows = divide_up(divide_up(p->m, p->row_panels), LANES) * LANES;
     p->row_tasks = divide_up(p->m, TASK_ROWS);
     p->column_tasks = divide_up(p->n, TASK_COLUMNS);
-    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->depth;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->most_depth;
     while (p->row_tasks * p->column_tasks < MIN_TASKS &&
            flops > 2 * least_task_flops * (double)(p->row_tasks * p->column_tasks)) {
         bool rows_left = p->row_tasks * 2 <= p->row_panels;
         bool columns_left = p->column_tasks * 2 <= p->column_panels;
         if (!rows_left && !columns_left)
             break;
-        if (rows_left && (!columns_left || p->m / p->row_tasks >= p->n / p->column_tasks))
+        if (rows_left && (!columns_left || p->a_mode == A_SIDE_BY_SIDE || p->m / p->row_tasks >= p->n / p->column_tasks))
             p->row_tasks *= 2;
         else
             p->column_tasks *= 2;
@@ -258,32 +317,32 @@ static void cut_tasks(plan *p)
 
 static tn_status run_block(plan *p)
 {
-    int64_t pieces = p->k > 0 ? divide_up(p->k, DEPTH) : 1, most = divide_up(p->k, pieces);
-    p->depth = most;
+    p->pieces = p->k > 0 ? divide_up(p->k, DEPTH) : 1;
+    p->most_depth = divide_up(p->k, p->pieces);
+    p->a_mode = choose_a_mode(&p->a, p->m);
     cut_tasks(p);
-    bool packs_a = wants_packed_a(&p->a, p->m);
-    int64_t b_elements = p->column_panels * COLUMNS * most;
-    int64_t elements = b_elements + (packs_a ? p->row_panels * p->panel_rows * most : 0);
+    p->first_packed = count_in_place(&p->b, p->n);
+    int64_t b_elements = (p->column_panels - p->first_packed) * COLUMNS * p->most_depth;
+    int64_t group = b_elements > 0 ? GROUP_ELEMENTS / b_elements : p->pieces;
+    group = group < 1 ? 1 : group > p->pieces ? p->pieces : group;
     _Alignas(64) element small[SMALL_ELEMENTS];
     p->packed_b = small;
+    int64_t elements = group * b_elements;
     if (elements > SMALL_ELEMENTS &&
         !(p->packed_b = tn_scratch(SLOT_PANELS, (size_t)elements * sizeof(element))))
         return TN_ERROR_OUT_OF_MEMORY;
-    p->packed_a = packs_a ? p->packed_b + b_elements : NULL;
     p->sums = NULL;
-    if (pieces > 1 && p->out.dtype != GEMM_DTYPE &&
+    if (p->pieces > 1 && p->out.dtype != GEMM_DTYPE &&
         !(p->sums = tn_scratch(SLOT_SUMS, (size_t)(p->m * p->n) * sizeof(element))))
         return TN_ERROR_OUT_OF_MEMORY;
     bool serial = 2.0 * (double)p->m * (double)p->n * (double)p->k <= serial_flops;
-    int64_t panels = p->column_panels + (packs_a ? p->row_panels : 0);
     int64_t tasks = p->row_tasks * p->column_tasks;
-    for (int64_t i = 0; i < pieces; i++) {
-        p->first_k = i * p->k / pieces;
-        p->depth = (i + 1) * p->k / pieces - p->first_k;
-        p->is_first = i == 0;
-        p->is_last = i == pieces - 1;
-        int64_t pack_grain = serial ? panels : divide_up(16384, COLUMNS * (p->depth + 1));
-        tn_parallel_for(panels, pack_grain, pack_panels, p);
+    for (p->first_piece = 0; p->first_piece < p->pieces; p->first_piece = p->last_piece) {
+        p->last_piece = p->first_piece + group < p->pieces ? p->first_piece + group : p->pieces;
+        int64_t jobs = (p->column_panels - p->first_packed) * (p->last_piece - p->first_piece);
+        int64_t grain = serial ? jobs : divide_up(16384, COLUMNS * (p->most_depth + 1));
+        if (jobs > 0)
+            tn_parallel_for(jobs, grain, run_packing, p);
         tn_parallel_for(tasks, serial ? tasks : 1, run_tasks, p);
     }
     return TN_OK;

@@ -1,7 +1,7 @@
 /* Microkernels: a tile of rows x (vectors * LANES) sums over k, kept in registers.
  *
- * a is read through two strides, so that it need not be packed; b is a packed panel of COLUMNS
- * elements per k. The tile is written to memory in rows of COLUMNS; gemm_body.h stores it to the
+ * a is read through two strides, so that it need not be packed; b is a panel of COLUMNS neighbouring
+ * elements per k, packed or in place. The tile is written to memory in rows of COLUMNS; gemm_body.h stores it to the
  * result. One function per tile height and width; `micros` is their table. */
 #ifndef TN_KERNEL_GEMM_MICRO_H
 #define TN_KERNEL_GEMM_MICRO_H
@@ -9,12 +9,12 @@
 #include "kernel/gemm_vector.h"
 
 typedef void (*micro_fn)(int64_t k, const element *a, int64_t row, int64_t step, const element *b,
-                         element *tile);
+                         int64_t b_step, element *tile);
 
 /* Groups of three rows share a pointer: x86 addresses reach row + 0, 1 and 2 strides from it. */
 static inline __attribute__((always_inline)) void
 multiply(const int rows, const int vectors, int64_t k, const element *a, int64_t row, int64_t step,
-         const element *b, element *tile)
+         const element *b, int64_t b_step, element *tile)
 {
     enum { GROUPS = (ROWS + 2) / 3 };
     vec sums[ROWS][2];
@@ -36,7 +36,7 @@ multiply(const int rows, const int vectors, int64_t k, const element *a, int64_t
         GEMM_UNROLL
         for (int g = 0; g < (rows + 2) / 3; g++)
             group[g] += step;
-        b += COLUMNS;
+        b += b_step;
     }
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
@@ -48,9 +48,9 @@ multiply(const int rows, const int vectors, int64_t k, const element *a, int64_t
 
 #define MICRO(rows, vectors)                                                                      \
     static void micro_##rows##x##vectors(int64_t k, const element *a, int64_t row, int64_t step,  \
-                                         const element *b, element *tile)                         \
+                                         const element *b, int64_t b_step, element *tile)         \
     {                                                                                             \
-        multiply(rows, vectors, k, a, row, step, b, tile);                                        \
+        multiply(rows, vectors, k, a, row, step, b, b_step, tile);                                \
     }
 #define MICRO_PAIR(rows) MICRO(rows, 1) MICRO(rows, 2)
 
