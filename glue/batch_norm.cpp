@@ -21,23 +21,6 @@ using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 // Where the statistics come from: scalar 4 of the kernels.
 enum Source : int64_t { kBatch = 0, kVariance = 1, kReciprocal = 2 };
 
-// ATen's rule: parameters share the input's dtype, or are fp32 beside a narrow input.
-at::ScalarType parameter_dtype(const at::Tensor& input, std::initializer_list<const Optional*> parameters)
-{
-    bool mixed = false;
-    for (const Optional* parameter : parameters)
-        mixed = mixed || (is_given(*parameter) && (*parameter)->scalar_type() != input.scalar_type());
-    if (!mixed)
-        return input.scalar_type();
-    for (const Optional* parameter : parameters)
-        TORCH_CHECK(!is_given(*parameter) || (*parameter)->scalar_type() == at::kFloat,
-                    "batch_norm: mixed dtype: expect parameter to have scalar type of Float, got ",
-                    (*parameter)->scalar_type(), " beside an input of ", input.scalar_type());
-    TORCH_CHECK(input.scalar_type() != at::kDouble,
-                "batch_norm: mixed dtype: all inputs must share same datatype, got Float beside Double");
-    return at::kFloat;
-}
-
 void check(const at::Tensor& input, std::initializer_list<std::pair<const char*, const Optional*>> parameters)
 {
     int64_t channels = input.size(1);
@@ -88,7 +71,7 @@ Triple batch_norm(const at::Tensor& input, const Optional& weight, const Optiona
                   {"running_var", &running_var}});
     TORCH_CHECK(training || (is_given(running_mean) && is_given(running_var)),
                 "running_mean and running_var must be defined in evaluation mode");
-    auto dtype = parameter_dtype(input, {&weight, &bias, &running_mean, &running_var});
+    auto dtype = parameter_dtype("batch_norm", input, {&weight, &bias, &running_mean, &running_var});
     int64_t saved = training ? input.size(1) : 0;
     ChannelView view(input);
     Triple results{view.new_result(input.scalar_type()), new_tensor({saved}, dtype, input.device()),
@@ -172,7 +155,7 @@ Pair update_stats(const at::Tensor& input, const Optional& running_mean, const O
                   double momentum)
 {
     check(input, {{"running_mean", &running_mean}, {"running_var", &running_var}});
-    auto dtype = parameter_dtype(input, {&running_mean, &running_var});
+    auto dtype = parameter_dtype("batch_norm", input, {&running_mean, &running_var});
     Pair results{new_tensor({input.size(1)}, dtype, input.device()),
                  new_tensor({input.size(1)}, dtype, input.device())};
     launch({input, {}, {}, running_mean, running_var, kBatch, momentum, 0, true}, ChannelView(input), {},

@@ -18,6 +18,25 @@ inline std::optional<at::Tensor> dense(const std::optional<at::Tensor>& tensor)
     return is_given(tensor) ? std::optional(tensor->contiguous()) : std::nullopt;
 }
 
+// ATen's rule: parameters share the input's dtype, or are fp32 beside a narrow input.
+inline at::ScalarType parameter_dtype(const char* op, const at::Tensor& input,
+                                      std::initializer_list<const std::optional<at::Tensor>*> parameters)
+{
+    bool mixed = false;
+    for (const auto* parameter : parameters)
+        mixed = mixed || (is_given(*parameter) && (*parameter)->scalar_type() != input.scalar_type());
+    if (!mixed)
+        return input.scalar_type();
+    for (const auto* parameter : parameters)
+        TORCH_CHECK(!is_given(*parameter) || (*parameter)->scalar_type() == at::kFloat,
+                    op, ": mixed dtype: expect parameter to have scalar type of Float, got ",
+                    (*parameter)->scalar_type(), " beside an input of ", input.scalar_type());
+    TORCH_CHECK(input.scalar_type() == at::kBFloat16 || input.scalar_type() == at::kHalf,
+                op, ": mixed dtype: all inputs must share same datatype, got Float beside ",
+                input.scalar_type());
+    return at::kFloat;
+}
+
 // An input [N, C, ...], dense in the memory format that it suggests, with the numbers that describe its channels.
 struct ChannelView {
     at::MemoryFormat format;
@@ -30,7 +49,7 @@ struct ChannelView {
         : format(input.suggest_memory_format()), tensor(input.contiguous(format))
     {
         int64_t samples = input.size(0), channels = input.size(1), inner = input.numel() / (samples * channels);
-        last = format != at::MemoryFormat::Contiguous || (inner == 1 && !per_sample);
+        last = format != at::MemoryFormat::Contiguous || inner == 1;
         keys = per_sample ? samples * channels : channels;
         outer = (last ? inner : 1) * (per_sample ? 1 : samples);
         width = last ? channels : inner;

@@ -5,6 +5,7 @@
 
 #include "launch.h"
 #include "tn/op/layer_norm.h"
+#include "tn/op/rms_norm.h"
 
 namespace neuron {
 namespace {
@@ -97,6 +98,71 @@ Results layer_norm_backward(const at::Tensor& grad, const at::Tensor& input, at:
     return results;
 }
 
+// ---- without mean and bias -----------------------------------------------------------------------------
+
+at::ScalarType statistics_dtype(const at::Tensor& input)
+{
+    return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void check_rms_norm(const at::Tensor& input)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()) && input.element_size() > 1,
+                                "\"rms_norm\" not implemented for '", input.scalar_type(), "'");
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& input, at::IntArrayRef shape,
+                                            const std::optional<at::Tensor>& weight, std::optional<double> eps)
+{
+    check_rms_norm(input);
+    int64_t n = normalized_count(input, shape, weight, {});
+    auto dtype = statistics_dtype(input);
+    double smallest = dtype == at::kDouble ? std::numeric_limits<double>::epsilon()
+                                           : std::numeric_limits<float>::epsilon();
+    at::DimVector stats(input.sizes());
+    for (size_t d = stats.size() - shape.size(); d < stats.size(); d++)
+        stats[d] = 1;
+    at::Tensor out = new_tensor(input.sizes(), input.scalar_type(), input.device());
+    at::Tensor rstd = new_tensor(stats, dtype, input.device());
+    if (input.numel() == 0) {
+        rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+        return {out, rstd};
+    }
+    Launch(TN_OP_rms_norm)
+        .out(out).out(at::Tensor()).out(rstd)
+        .in(input.contiguous()).in(contiguous(weight)).absent()
+        .scalar(n).scalar(eps.value_or(smallest))
+        .run();
+    return {out, rstd};
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& grad, const at::Tensor& input,
+                                                     at::IntArrayRef shape, const at::Tensor& rstd,
+                                                     const std::optional<at::Tensor>& weight,
+                                                     std::array<bool, 2> mask)
+{
+    check_rms_norm(input);
+    int64_t n = normalized_count(input, shape, weight, {});
+    std::tuple<at::Tensor, at::Tensor> results;
+    auto& [grad_input, grad_weight] = results;
+    if (mask[0])
+        grad_input = new_tensor(input.sizes(), input.scalar_type(), input.device());
+    if (mask[1] && weight && weight->defined())
+        grad_weight = new_tensor(shape, weight->scalar_type(), input.device());
+    if (input.numel() == 0) {
+        if (grad_weight.defined())
+            grad_weight.zero_();
+        return results;
+    }
+    at::Tensor r = rstd.to(statistics_dtype(input)).contiguous();
+    Launch(TN_OP_rms_norm_backward)
+        .out(grad_input).out(grad_weight).out(at::Tensor())
+        .in(grad.contiguous()).in(input.contiguous()).absent().in(r).in(contiguous(weight))
+        .scalar(n)
+        .run();
+    return results;
+}
+
 } // namespace
 } // namespace neuron
 
@@ -104,4 +170,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     m.impl("native_layer_norm", &neuron::layer_norm);
     m.impl("native_layer_norm_backward", &neuron::layer_norm_backward);
+    m.impl("_fused_rms_norm", &neuron::rms_norm);
+    m.impl("_fused_rms_norm_backward", &neuron::rms_norm_backward);
 }

@@ -1,5 +1,6 @@
-/* Layer normalisation (Ba et al. 2016) over contiguous rows [rows, n], forward and backward. Mean and
- * reciprocal deviation are kept in the compute dtype. Two passes over the row: mean, then variance.
+/* Layer normalisation (Ba et al. 2016) over contiguous rows [rows, n], forward and backward, and without
+ * mean and bias, RMS normalisation (Zhang and Sennrich 2019). Mean and reciprocal deviation are kept in the
+ * compute dtype. Two passes over the row: mean, then variance.
  *
  * Gradients of weight and bias sum over rows: rows are cut into at most CHUNKS pieces by their number
  * alone, each piece sums in row order, and the pieces are added in order. */
@@ -17,6 +18,8 @@ typedef struct norm {
     const tn_operand *out, *mean, *rstd, *x, *weight, *bias, *grad, *grad_weight, *grad_bias;
     int64_t rows, n, chunks;
     double eps;
+    bool centered; /* else the mean is taken to be 0 */
+    bool failed;   /* some thread found no memory */
     char *partial; /* [chunks, 2, n] of the compute type, or NULL */
 } norm;
 
@@ -28,6 +31,22 @@ static bool present(const tn_operand *operand)
 static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
 {
     return (const char *)operand->data + row * n * (int64_t)tn_dtype_size(operand->dtype);
+}
+
+/* NULL, and known to the launch, when there is no memory. */
+static void *row_scratch(norm *k, int slot, size_t bytes)
+{
+    void *memory = tn_scratch(slot, bytes);
+    if (!memory)
+        __atomic_store_n(&k->failed, true, __ATOMIC_RELAXED);
+    return memory;
+}
+
+static tn_status outcome(const norm *k)
+{
+    return k->failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "layer norm: out of host memory for rows of %lld",
+                               (long long)k->n)
+                     : TN_OK;
 }
 
 #define ROW(S, operand, row, buffer)                                                               \
@@ -42,8 +61,8 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
 #define DEFINE_NORM(T, S, SQRT)                                                                    \
     static void forward_##S(void *context, int64_t begin, int64_t end)                             \
     {                                                                                              \
-        const norm *k = context;                                                                   \
-        T *buffer = tn_scratch(0, (size_t)k->n * 4 * sizeof(T));                                   \
+        norm *k = context;                                                                         \
+        T *buffer = row_scratch(k, 0, (size_t)k->n * 4 * sizeof(T));                               \
         if (!buffer)                                                                               \
             return;                                                                                \
         T *y = buffer + k->n;                                                                      \
@@ -51,8 +70,12 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
         const T *b = present(k->bias) ? ROW(S, k->bias, 0, buffer + 3 * k->n) : NULL;              \
         for (int64_t row = begin; row < end; row++) {                                              \
             const T *x = ROW(S, k->x, row, buffer);                                                \
-            TN_LANES_SUM(T, S, sum, k->n, x[i]);                                                   \
-            T mean = sum / (T)k->n;                                                                \
+            T mean = 0;                                                                            \
+            if (k->centered) {                                                                     \
+                TN_LANES_SUM(T, S, sum, k->n, x[i]);                                               \
+                mean = sum / (T)k->n;                                                              \
+                ((T *)k->mean->data)[row] = mean;                                                  \
+            }                                                                                      \
             TN_LANES_SUM(T, S, squares, k->n, (x[i] - mean) * (x[i] - mean));                      \
             T rstd = 1 / SQRT(squares / (T)k->n + (T)k->eps);                                      \
             TN_EACH(i, k->n) y[i] = (x[i] - mean) * rstd;                                          \
@@ -61,7 +84,6 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
             if (b)                                                                                 \
                 TN_EACH(i, k->n) y[i] = y[i] + b[i];                                               \
             STORE(S, k->out, row, y);                                                              \
-            ((T *)k->mean->data)[row] = mean;                                                      \
             ((T *)k->rstd->data)[row] = rstd;                                                      \
         }                                                                                          \
     }                                                                                              \
@@ -69,7 +91,8 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
     {                                                                                              \
         const T *x = ROW(S, k->x, row, buffer), *g = ROW(S, k->grad, row, buffer + k->n);          \
         T *hat = buffer + 2 * k->n, *scaled = buffer + 3 * k->n;                                   \
-        T mean = ((const T *)k->mean->data)[row], rstd = ((const T *)k->rstd->data)[row];          \
+        T mean = k->centered ? ((const T *)k->mean->data)[row] : 0;                                \
+        T rstd = ((const T *)k->rstd->data)[row];                                                  \
         TN_EACH(i, k->n) hat[i] = (x[i] - mean) * rstd;                                            \
         if (dw) {                                                                                  \
             TN_EACH(i, k->n) dw[i] += g[i] * hat[i];                                               \
@@ -80,14 +103,14 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
         TN_EACH(i, k->n) scaled[i] = w ? g[i] * w[i] : g[i];                                       \
         TN_LANES_SUM(T, S, sum, k->n, scaled[i]);                                                  \
         TN_LANES_SUM(T, S, dot, k->n, scaled[i] * hat[i]);                                         \
-        T a = sum / (T)k->n, b = dot / (T)k->n;                                                    \
+        T a = k->centered ? sum / (T)k->n : 0, b = dot / (T)k->n;                                  \
         TN_EACH(i, k->n) scaled[i] = rstd * (scaled[i] - a - hat[i] * b);                          \
         STORE(S, k->out, row, scaled);                                                             \
     }                                                                                              \
     static void backward_##S(void *context, int64_t begin, int64_t end)                            \
     {                                                                                              \
-        const norm *k = context;                                                                   \
-        T *buffer = tn_scratch(1, (size_t)k->n * 5 * sizeof(T));                                   \
+        norm *k = context;                                                                         \
+        T *buffer = row_scratch(k, 1, (size_t)k->n * 5 * sizeof(T));                               \
         if (!buffer)                                                                               \
             return;                                                                                \
         const T *w = present(k->weight) ? ROW(S, k->weight, 0, buffer + 4 * k->n) : NULL;          \
@@ -113,7 +136,7 @@ static const char *row_of(const tn_operand *operand, int64_t row, int64_t n)
 DEFINE_NORM(float, f32, sqrtf)
 DEFINE_NORM(double, f64, sqrt)
 
-/* Outputs: y, mean, rstd; inputs: x, ?weight, ?bias. Scalars: n, eps. */
+/* Outputs: y, ?mean, rstd; inputs: x, ?weight, ?bias. Scalars: n, eps. */
 tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
 {
     norm k = {.out = tn_output(launch, 0), .mean = tn_output(launch, 1), .rstd = tn_output(launch, 2),
@@ -121,14 +144,13 @@ tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
     k.n = launch->scalars[0].i;
     k.eps = launch->scalars[1].d;
     k.rows = tn_operand_numel(k.x) / k.n;
-    if (!tn_scratch(0, (size_t)k.n * 4 * sizeof(double)))
-        return TN_ERROR_OUT_OF_MEMORY;
+    k.centered = present(k.mean);
     bool wide = k.x->dtype == TN_FLOAT64;
     tn_parallel_for(k.rows, 1 + 8192 / k.n, wide ? forward_f64 : forward_f32, &k);
-    return TN_OK;
+    return outcome(&k);
 }
 
-/* Outputs: ?grad_x, ?grad_weight, ?grad_bias; inputs: grad, x, mean, rstd, ?weight. Scalar: n. */
+/* Outputs: ?grad_x, ?grad_weight, ?grad_bias; inputs: grad, x, ?mean, rstd, ?weight. Scalar: n. */
 tn_status TN_KERNEL(layer_norm_backward)(const tn_launch_desc *launch)
 {
     norm k = {.out = tn_output(launch, 0), .grad_weight = tn_output(launch, 1),
@@ -136,6 +158,7 @@ tn_status TN_KERNEL(layer_norm_backward)(const tn_launch_desc *launch)
               .mean = tn_input(launch, 2), .rstd = tn_input(launch, 3), .weight = tn_input(launch, 4)};
     k.n = launch->scalars[0].i;
     k.rows = tn_operand_numel(k.x) / k.n;
+    k.centered = present(k.mean);
     k.chunks = k.rows < CHUNKS ? k.rows : CHUNKS;
     bool wide = k.x->dtype == TN_FLOAT64, sums = present(k.grad_weight) || present(k.grad_bias);
     if (sums) {
@@ -145,12 +168,10 @@ tn_status TN_KERNEL(layer_norm_backward)(const tn_launch_desc *launch)
             return TN_ERROR_OUT_OF_MEMORY;
         memset(k.partial, 0, bytes);
     }
-    if (!tn_scratch(1, (size_t)k.n * 5 * sizeof(double)))
-        return TN_ERROR_OUT_OF_MEMORY;
     tn_parallel_for(k.chunks, 1, wide ? backward_f64 : backward_f32, &k);
     if (sums && wide)
         finish_f64(&k);
     else if (sums)
         finish_f32(&k);
-    return TN_OK;
+    return outcome(&k);
 }

@@ -130,7 +130,8 @@ tn_status TN_KERNEL(multinomial)(const tn_launch_desc *launch)
             return tn_fail(TN_ERROR_RUNTIME,
                            "invalid multinomial distribution (sum of probabilities <= 0)");
         case 3:
-            return TN_ERROR_OUT_OF_MEMORY;
+            return tn_fail(TN_ERROR_OUT_OF_MEMORY, "multinomial: out of host memory for %lld categories",
+                           (long long)d.categories);
         case 4:
             return tn_fail(TN_ERROR_RUNTIME, "invalid multinomial distribution (with replacement=False, "
                                              "not enough non-negative category to sample)");

@@ -296,14 +296,14 @@ tn_status TN_KERNEL(reduce)(const tn_launch_desc *launch)
     const tn_operand *out = tn_output(launch, 0);
     uint8_t compute = tests ? TN_INT64 : launch->compute_dtype;
     if (compute == TN_FLOAT64) {
-        job_f64 job = {&plan, &rules_f64[float_rule(launch)], out, 1, NULL, NULL, NULL};
+        job_f64 job = {&plan, &rules_f64[float_rule(launch)], out, 1, NULL, NULL, NULL, NULL};
         return reduce_f64(&job);
     }
     if (compute == TN_FLOAT32 || compute == TN_BFLOAT16 || compute == TN_FLOAT16) {
-        job_f32 job = {&plan, &rules_f32[float_rule(launch)], out, 1, NULL, NULL, NULL};
+        job_f32 job = {&plan, &rules_f32[float_rule(launch)], out, 1, NULL, NULL, NULL, NULL};
         return reduce_f32(&job);
     }
-    job_i64 job = {&plan, integer_rule(launch->op), out, 1, NULL, NULL, NULL};
+    job_i64 job = {&plan, integer_rule(launch->op), out, 1, NULL, NULL, NULL, NULL};
     return reduce_i64(&job);
 }
 
@@ -324,12 +324,12 @@ tn_status TN_KERNEL(variance)(const tn_launch_desc *launch)
                         : tn_scratch(2, (size_t)plan.axes.outputs * sizeof(double));
     if (!means)
         return tn_last_error()->status;
-    job_f64 job = {&plan, &rules_f64[RULE_MEAN], NULL, 2, NULL, NULL, means};
+    job_f64 job = {&plan, &rules_f64[RULE_MEAN], NULL, 2, NULL, NULL, means, NULL};
     job.out = launch->num_outputs > 1 ? tn_output(launch, 1) : NULL;
     tn_status status = reduce_f64(&job);
     if (status != TN_OK)
         return status;
     job = (job_f64){&plan, launch->op == TN_OP_std ? &roots : &squares, tn_output(launch, 0), 1,
-                    means, NULL, NULL};
+                    means, NULL, NULL, NULL};
     return reduce_f64(&job);
 }

@@ -87,4 +87,10 @@ static inline int64_t tn_reduce_grain(const tn_reduce_plan *plan)
     return work >= TN_REDUCE_SEGMENT ? 1 : TN_REDUCE_SEGMENT / work;
 }
 
+static inline tn_status tn_reduce_outcome(bool failed)
+{
+    return failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "reduction: out of host memory for partial results")
+                  : TN_OK;
+}
+
 #endif

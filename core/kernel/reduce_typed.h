@@ -23,6 +23,7 @@ typedef struct NAME(job) {
     const T *center; /* per output, or NULL */
     T *partials;     /* [segments][outputs] */
     T *results;      /* [outputs], when not stored to `out` */
+    bool *failed;    /* set by a thread that finds no memory */
 } NAME(job);
 
 /* Pairwise combination of a sequence of unknown length: partial[l] stands for 2^l of its members. */
@@ -157,8 +158,10 @@ static void NAME(reduce_columns)(const NAME(job) *job, const char *in, int64_t b
     T *acc = small[0];
     for (int64_t j = 0; j < width; j++)
         out[j] = job->rule->identity;
-    if (!partial)
+    if (!partial) {
+        __atomic_store_n(job->failed, true, __ATOMIC_RELAXED);
         return;
+    }
     for (int64_t g = 0; g < groups; g++) {
         int64_t rows = count - g * GROUP < GROUP ? count - g * GROUP : GROUP;
         for (int64_t j = 0; j < width; j++)
@@ -260,14 +263,16 @@ static void NAME(combine_segments)(const NAME(job) *job)
 static tn_status NAME(reduce)(NAME(job) *job)
 {
     const tn_reduce_plan *plan = job->plan;
+    bool failed = false;
+    job->failed = &failed;
     if (plan->segments <= 1) {
         tn_parallel_for(plan->tiles, tn_reduce_grain(plan), NAME(run_tiles), job);
-        return TN_OK;
+        return tn_reduce_outcome(failed);
     }
     job->partials = tn_scratch(0, (size_t)(plan->segments * plan->axes.outputs) * sizeof(T));
     if (!job->partials)
         return tn_last_error()->status;
     tn_parallel_for(plan->tiles * plan->segments, tn_reduce_grain(plan), NAME(run_segments), job);
     NAME(combine_segments)(job);
-    return TN_OK;
+    return tn_reduce_outcome(failed);
 }

@@ -15,6 +15,7 @@ typedef struct softmax {
     const tn_operand *out, *first, *second; /* x; or gradient and the forward's output */
     int64_t n, inner;
     bool log;
+    bool failed; /* some thread found no memory */
 } softmax;
 
 #define EXP_f32(x) tn_exp_f32(x)
@@ -48,11 +49,13 @@ typedef struct softmax {
             TN_EACH(i, n) out[i] = (g[i] - dot) * y[i];                                            \
         }                                                                                          \
     }                                                                                              \
-    static void run_##S(const softmax *s, int64_t row)                                             \
+    static void run_##S(softmax *s, int64_t row)                                                   \
     {                                                                                              \
         T *buffer = tn_scratch(0, (size_t)s->n * 3 * sizeof(T));                                   \
-        if (!buffer)                                                                               \
+        if (!buffer) {                                                                             \
+            __atomic_store_n(&s->failed, true, __ATOMIC_RELAXED);                                  \
             return;                                                                                \
+        }                                                                                          \
         int64_t at = row / s->inner * s->n * s->inner + row % s->inner;                            \
         int64_t size = (int64_t)tn_dtype_size(s->first->dtype), stride = s->inner * size;          \
         const T *a = tn_row_##S((const char *)s->first->data + at * size, stride, s->first->dtype, \
@@ -75,7 +78,7 @@ DEFINE_ROWS(double, f64)
 
 static void run_rows(void *context, int64_t begin, int64_t end)
 {
-    const softmax *s = context;
+    softmax *s = context;
     for (int64_t row = begin; row < end; row++)
         if (s->first->dtype == TN_FLOAT64)
             run_f64(s, row);
@@ -91,9 +94,9 @@ tn_status TN_KERNEL(softmax)(const tn_launch_desc *launch)
                  .second = backward ? tn_input(launch, 1) : NULL,
                  .n = launch->scalars[0].i, .inner = launch->scalars[1].i};
     s.log = launch->op == TN_OP_log_softmax || launch->op == TN_OP_log_softmax_backward;
-    if (!tn_scratch(0, (size_t)s.n * 3 * sizeof(double)))
-        return TN_ERROR_OUT_OF_MEMORY;
     int64_t rows = tn_operand_numel(s.out) / s.n;
     tn_parallel_for(rows, 1 + 8192 / s.n, run_rows, &s);
-    return TN_OK;
+    return s.failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "softmax: out of host memory for rows of %lld",
+                              (long long)s.n)
+                    : TN_OK;
 }

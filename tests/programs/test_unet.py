@@ -91,13 +91,11 @@ def batches():
              torch.randint(100, (2,), generator=generator)) for _ in range(2)]
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native cumprod yet")
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "transpose"])
 def test_trains(batches, mode):
     check_against_cpu(lambda: UNet(mode), loss_of, batches, Recipe(clip=1.0))
 
 
-@pytest.mark.xfail(raises=NotImplementedError, strict=True, reason="no native cumprod yet")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast(batches, dtype):
     recipe = Recipe(autocast=dtype, scaler=dtype == torch.float16, steps=3)
