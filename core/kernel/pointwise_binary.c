@@ -307,10 +307,10 @@ TN_INLINE float hypot_lane(float x, float y)
     return infinite ? (float)INFINITY : (float)root;
 }
 #define HYPOT(x, y) BY_TYPE(x, hypot_lane, hypot)(x, y)
-#define ATAN2(x, y) BY_TYPE(x, atan2f, atan2)(x, y)
+#define ATAN2(x, y) BY_TYPE(x, tn_atan2_f32, atan2)(x, y)
 #define NEXTAFTER(x, y) BY_TYPE(x, nextafterf, nextafter)(x, y)
 
-REAL_SCALAR(atan2, 2, NO_SETUP, ATAN2(a, b))
+REAL_LIBM(atan2, 2, NO_SETUP, ATAN2(a, b))
 OPERATOR_R(atan2, 2, 0);
 REAL_LIBM(hypot, 2, NO_SETUP, HYPOT(a, b))
 OPERATOR_R(hypot, 2, 0);

@@ -129,7 +129,13 @@ OPERATOR_R(igammac, 2, 0);
 
 /* ---- gamma, its derivatives, zeta ------------------------------------------------------------------ */
 
-REAL_SCALAR(lgamma, 1, NO_SETUP, (real)tn_lgamma(a))
+TN_TILE_DEFINE(lgamma_lanes, float, 1, NO_SETUP, tn_lgamma_f32(a))
+TN_TILE_DEFINE_SCALAR(lgamma_f64, double, 1, NO_SETUP, tn_lgamma(a))
+static float lgamma_of_negative(double x)
+{
+    return (float)tn_lgamma(x);
+}
+TN_TILE_EXCEPT(lgamma_f32, lgamma_lanes, x <= 0, lgamma_of_negative)
 OPERATOR_R(lgamma, 1, 0);
 REAL_SCALAR(digamma, 1, NO_SETUP, (real)tn_digamma(a))
 OPERATOR_R(digamma, 1, 0);
@@ -146,7 +152,7 @@ OPERATOR_R(polygamma, 1, 0);
 
 /* ---- error functions ------------------------------------------------------------------------------- */
 
-REAL_SCALAR(erfinv, 1, NO_SETUP, (real)tn_erfinv(a))
+REAL_LIBM(erfinv, 1, NO_SETUP, BY_TYPE(a, tn_erfinv_f32, tn_erfinv)(a))
 OPERATOR_R(erfinv, 1, 0);
 REAL_SCALAR(erfcx, 1, NO_SETUP, (real)tn_erfcx(a))
 OPERATOR_R(erfcx, 1, 0);

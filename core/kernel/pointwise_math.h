@@ -8,6 +8,7 @@
 #include "kernel/complex_math.h"
 #include "kernel/convert.h"
 #include "kernel/pointwise.h"
+#include "tn/tile/inverse.h"
 #include "tn/tile/math.h"
 
 #define BY_TYPE(x, f32, f64) _Generic((x), float: f32, double: f64)

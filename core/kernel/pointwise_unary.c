@@ -81,11 +81,6 @@ OPERATOR_RC(reciprocal, 1, 0);
     TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))                                 \
     COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
     OPERATOR_RC(name, 1, 0);
-#define LIBM_FUNCTION(name, F32, F64)                                                              \
-    TN_TILE_DEFINE_SCALAR(name##_f32, float, 1, NO_SETUP, F32(a))                                  \
-    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, F64(a))                                 \
-    COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
-    OPERATOR_RC(name, 1, 0);
 
 FUNCTION(exp, tn_exp_f32, exp)
 FUNCTION(exp2, tn_exp2_f32, exp2)
@@ -109,24 +104,11 @@ OPERATOR_R(logit, 1, 0);
 /* Lanes whose argument is too large for the vector reduction are done again by libm. */
 #define CIRCULAR(name, VALUE, LIBM)                                                                \
     TN_TILE_DEFINE(name##_lanes, float, 1, NO_SETUP, VALUE(a))                                     \
-    static void name##_f32(const tn_tile_call *call, int64_t n)                                    \
+    static float name##_of_large(double x)                                                         \
     {                                                                                              \
-        const float *in = call->in[0];                                                             \
-        float *out = call->out[0], kept[TN_LANE_COUNT];                                            \
-        for (int64_t i = 0; i < n; i += TN_LANE_COUNT) {                                           \
-            int64_t m = n - i < TN_LANE_COUNT ? n - i : TN_LANE_COUNT;                             \
-            int large = 0;                                                                         \
-            for (int64_t l = 0; l < m; l++)                                                        \
-                large |= !(tn_absf(in[i + l]) <= TN_TRIG_LIMIT);                                   \
-            if (large)                                                                             \
-                memcpy(kept, in + i, (size_t)m * sizeof *in);                                      \
-            tn_tile_call block = {.in = {in + i}, .out = {out + i}};                               \
-            name##_lanes(&block, m);                                                               \
-            for (int64_t l = 0; large && l < m; l++)                                               \
-                if (!(tn_absf(kept[l]) <= TN_TRIG_LIMIT))                                          \
-                    out[i + l] = (float)LIBM((double)kept[l]);                                     \
-        }                                                                                          \
+        return (float)LIBM(x);                                                                     \
     }                                                                                              \
+    TN_TILE_EXCEPT(name##_f32, name##_lanes, !(tn_absf(x) <= TN_TRIG_LIMIT), name##_of_large)      \
     TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, LIBM(a))                                \
     COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
     OPERATOR_RC(name, 1, 0);
@@ -143,9 +125,9 @@ TN_INLINE float tan_lane(float x)
 CIRCULAR(sin, tn_sin_f32, sin)
 CIRCULAR(cos, tn_cos_f32, cos)
 CIRCULAR(tan, tan_lane, tan)
-LIBM_FUNCTION(asin, asinf, asin)
-LIBM_FUNCTION(acos, acosf, acos)
-LIBM_FUNCTION(atan, atanf, atan)
+FUNCTION(asin, tn_asin_f32, asin)
+FUNCTION(acos, tn_acos_f32, acos)
+FUNCTION(atan, tn_atan_f32, atan)
 FUNCTION(sinh, tn_sinh_f32, sinh)
 FUNCTION(cosh, tn_cosh_f32, cosh)
 FUNCTION(tanh, tn_tanh_f32, tanh)
@@ -154,11 +136,19 @@ FUNCTION(acosh, tn_acosh_f32, acosh)
 FUNCTION(atanh, tn_atanh_f32, atanh)
 FUNCTION(sigmoid, tn_sigmoid_f32, logistic)
 
-static double sine_ratio(double x)
+static double sinc_of(double x)
 {
-    return x == 0 ? 1 : sin(x) / x;
+    double angle = x * 0x1.921fb54442d18p1;
+    return x == 0 ? 1 : sin(angle) / angle;
 }
-REAL_SCALAR(sinc, 1, NO_SETUP, (real)sine_ratio(a * (real)0x1.921fb54442d18p1))
+static float sinc_of_large(double x)
+{
+    float angle = (float)x * 0x1.921fb6p1f; /* may overflow to NaN, as on the CPU */
+    return (float)(sin((double)angle) / (double)angle);
+}
+TN_TILE_DEFINE(sinc_lanes, float, 1, NO_SETUP, tn_sinc_f32(a))
+TN_TILE_EXCEPT(sinc_f32, sinc_lanes, !(tn_absf(x) < 0x1p20f), sinc_of_large)
+TN_TILE_DEFINE_SCALAR(sinc_f64, double, 1, NO_SETUP, sinc_of(a))
 COMPLEX(sinc, 1, NO_SETUP, complex_sinc(a))
 OPERATOR_RC(sinc, 1, 0);
 
@@ -166,7 +156,7 @@ OPERATOR_RC(sinc, 1, 0);
 
 REAL_LIBM(erf, 1, NO_SETUP, ERF(a))
 OPERATOR_R(erf, 1, 0);
-REAL_SCALAR(erfc, 1, NO_SETUP, (real)erfc(a))
+REAL_LIBM(erfc, 1, NO_SETUP, BY_TYPE(a, tn_erfc_f32, erfc)(a))
 OPERATOR_R(erfc, 1, 0);
 
 REAL_LIBM(entr, 1, NO_SETUP, a != a ? a : a > 0 ? -a * LOG(a) : a == 0 ? 0 : (real)-INFINITY)
