@@ -274,8 +274,8 @@ Pair gather(const at::Tensor& input, const at::Tensor& mean, const at::Tensor& i
 {
     check_same_device("batch_norm_gather_stats", {&input, &mean, &invstd});
     TORCH_CHECK(mean.dim() == 2 && mean.sizes().equals(invstd.sizes()),
-                "batch_norm_gather_stats: expected means and reciprocal deviations of one size [processes, channels], got ",
-                mean.sizes(), " and ", invstd.sizes());
+                "batch_norm_gather_stats: expected means and reciprocal deviations of one size ",
+                "[processes, channels], got ", mean.sizes(), " and ", invstd.sizes());
     int64_t channels = mean.size(1);
     for (const Optional* running : {&running_mean, &running_var})
         TORCH_CHECK(!is_given(*running) || (*running)->numel() == channels,

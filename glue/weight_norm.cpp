@@ -128,8 +128,8 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
     check_same_device("embedding_renorm_", {&self, &indices});
     TORCH_CHECK(self.dim() == 2, "embedding_renorm_: expected a table of 2 dimensions, got ", self.dim());
     TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-                "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got ",
-                indices.toString(), " instead (while checking arguments for embedding_renorm_)");
+                "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; ",
+                "but got ", indices.toString(), " instead (while checking arguments for embedding_renorm_)");
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()) && self.element_size() > 1,
                                 "\"embedding_renorm_\" not implemented for '", self.scalar_type(), "'");
     if (indices.numel() > 0)

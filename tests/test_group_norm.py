@@ -148,7 +148,8 @@ def test_group_norm_gradcheck():
 # ---- RMS norm -------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape, normalized", [((4, 16), (16,)), ((2, 3, 5, 7), (5, 7)), ((30, 33), (33,)), ((1, 1), (1,))], ids=str)
+@pytest.mark.parametrize("shape, normalized", [((4, 16), (16,)), ((2, 3, 5, 7), (5, 7)), ((30, 33), (33,)), ((1, 1), (1,))],
+                         ids=str)
 @pytest.mark.parametrize("eps", [None, 1e-3])
 @pytest.mark.parametrize("affine", [True, False])
 def test_rms_norm(shape, normalized, affine, eps, dtype):

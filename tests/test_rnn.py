@@ -153,7 +153,8 @@ def test_gradcheck(kind):
     torch.manual_seed(0)
     module = kind(2, 3).double().to(NEURON)
     x = values(2, 2, dtype=torch.float64).to(NEURON).requires_grad_()
-    states = [values(2, 3, dtype=torch.float64, seed=s).to(NEURON).requires_grad_() for s in (1, 2)][:2 if kind is nn.LSTMCell else 1]
+    seeds = (1, 2) if kind is nn.LSTMCell else (1,)
+    states = [values(2, 3, dtype=torch.float64, seed=s).to(NEURON).requires_grad_() for s in seeds]
 
     def function(x, *states):
         return module(x, states if len(states) == 2 else states[0])

@@ -1,8 +1,12 @@
 /* Sums per channel and affine maps per channel (channels.h). The loops are in channels_typed.h.
  *
- * Moments: differences from a center are summed beside their squares, so that one reading of the tensor
- * gives both. The center is the key's first element, exact in fp64. fp64 tensors, whose sums round, are
- * read again around the mean that the first reading found. */
+ * Moments: differences from a center are summed beside their squares, so that one reading of the
+ * tensor gives both. The center is the key's first element, exact in fp64. fp64 tensors, whose sums
+ * round, are read again around the mean that the first reading found.
+ *
+ * A pass runs in one of two ways, with the same bits: key by key, each thread taking whole keys
+ * through sums, finish and map while their elements are in its cache; or in phases, each of which
+ * cuts keys too. */
 #include "kernel/channels.h"
 
 #include <math.h>
@@ -14,31 +18,29 @@
 
 enum {
     TILE = 512,
-    PIECE = 1 << 16,  /* elements that one thread sums before another may help */
+    PIECE = 1 << 16, /* elements of a chunk */
     MAX_CHUNKS = 64,
-    GRAIN = 1 << 14,  /* elements that are worth a thread */
+    GRAIN = 1 << 14, /* elements that are worth a thread */
+    MIN_UNITS = 8,   /* fewer keys are worked off in phases */
+    CACHE_BYTES = 1 << 20,
     SLOT_PARTIAL = 0,
-    SLOT_CENTER = 1,
-    SLOT_PARAMETERS = 2
+    SLOT_ROUNDED = 1,
+    SLOT_VECTORS = 2
 };
 
 /* Dtype arguments of the row functions for a dense row. */
 #define TILE_ROW(operand) (int64_t) tn_dtype_size((operand)->dtype), (operand)->dtype
 
-typedef struct channel_sums {
-    const tn_channels *channels;
-    const tn_operand *g, *x; /* g: NULL for moments */
-    const double *center;    /* [keys] */
-    double *partial;         /* [chunks, keys, 2] */
-    int64_t chunks, blocks;  /* pieces per key; column blocks per row */
-    int64_t length;          /* what chunks cut: elements of a key, or rows */
-} channel_sums;
-
-typedef struct channel_map {
-    const tn_channels *channels;
-    const tn_operand *x, *g, *y;
-    const void *parameters; /* mean, scale, shift, and slope beside g: [keys] each */
-} channel_map;
+typedef struct job {
+    const tn_channel_pass *pass;
+    bool wide;              /* fp64 */
+    int64_t chunks, length; /* pieces per key; what they cut: elements of a key, or rows */
+    int64_t blocks;         /* of columns, per matrix */
+    int64_t pieces;         /* of a key's elements in the map */
+    int64_t together;
+    double *partial;     /* [chunks, keys, 2] */
+    const void *rounded; /* the map's vectors */
+} job;
 
 static int64_t smallest(int64_t a, int64_t b)
 {
@@ -53,12 +55,6 @@ static int64_t largest(int64_t a, int64_t b)
 static char *element(const tn_operand *operand, int64_t index)
 {
     return (char *)operand->data + index * (int64_t)tn_dtype_size(operand->dtype);
-}
-
-/* The key of a row, or of its first column. */
-static int64_t first_key(const tn_channels *c, int64_t row)
-{
-    return c->last ? row / c->outer * c->width : row % c->keys;
 }
 
 #define T float
@@ -84,111 +80,203 @@ static int64_t first_key(const tn_channels *c, int64_t row)
 #undef ROW
 #undef STORE
 
-/* The two sums of every key, to first[key] and second[key]. */
-static tn_status run_sums(channel_sums *s, double *first, double *second)
+/* ---- one key
+ * ------------------------------------------------------------------------------------- */
+
+static int64_t cut(const job *j, int64_t chunk)
 {
-    const tn_channels *c = s->channels;
-    s->length = tn_channels_count(c);
-    s->blocks = c->last ? (c->width + TILE - 1) / TILE : 1;
-    int64_t work = s->length * (c->last ? smallest(c->width, TILE) : 1);
-    s->chunks = largest(1, smallest(smallest(work / PIECE, MAX_CHUNKS), s->length));
-    s->partial = tn_scratch(SLOT_PARTIAL, (size_t)(s->chunks * c->keys * 2) * sizeof(double));
-    if (!s->partial)
-        return TN_ERROR_OUT_OF_MEMORY;
-    int64_t units = (c->last ? c->keys / c->width * s->blocks : c->keys) * s->chunks;
-    int64_t grain = 1 + GRAIN / largest(1, work / s->chunks);
-    tn_parallel_for(units, grain, s->x->dtype == TN_FLOAT64 ? sum_units_f64 : sum_units_f32, s);
-    for (int64_t key = 0; key < c->keys; key++) {
-        double a = 0, b = 0;
-        for (int64_t chunk = 0; chunk < s->chunks; chunk++) {
-            const double *piece = s->partial + 2 * (chunk * c->keys + key);
-            a += piece[0];
-            b += piece[1];
+    return j->length * chunk / j->chunks;
+}
+
+/* One chunk of a key, or of a block of columns that starts with it. */
+static void sum_chunk(const job *j, int64_t key, int64_t chunk, double *out)
+{
+    int64_t begin = cut(j, chunk), end = cut(j, chunk + 1);
+    if (j->pass->channels.last)
+        (j->wide ? sum_columns_f64 : sum_columns_f32)(j, key, begin, end, out);
+    else
+        (j->wide ? sum_rows_f64 : sum_rows_f32)(j, key, begin, end, out);
+}
+
+/* The center that moments are first taken around. */
+static void find_center(const tn_channel_pass *p, int64_t key)
+{
+    const tn_channels *c = &p->channels;
+    int64_t first =
+        c->last ? key / c->width * c->outer * c->width + key % c->width : key * c->width;
+    TN_ISA_NAME(tn_load_f64)(element(p->x, first), 0, p->x->dtype, &p->center[key], 1);
+    if (!isfinite(p->center[key]))
+        p->center[key] = 0;
+}
+
+/* Turns the two sums of a key into what the pass is to deliver. */
+static void settle(const tn_channel_pass *p, int64_t key, double first, double second)
+{
+    if (p->sums == TN_CHANNEL_MOMENTS) {
+        double off = first / (double)tn_channels_count(&p->channels), m2 = second - off * first;
+        first = p->center[key] + off;
+        second = m2 < 0 ? 0 : m2;
+    }
+    p->first[key] = first;
+    p->second[key] = second;
+}
+
+/* fp64 moments are taken twice. */
+static int rounds(const job *j)
+{
+    return j->pass->sums == TN_CHANNEL_MOMENTS && j->wide ? 2 : 1;
+}
+
+static void recenter(const tn_channel_pass *p, int64_t key)
+{
+    p->center[key] = isfinite(p->first[key]) ? p->first[key] : 0;
+}
+
+static void whole_key(const job *j, int64_t key)
+{
+    const tn_channel_pass *p = j->pass;
+    for (int round = 0; round < rounds(j); round++) {
+        if (p->sums == TN_CHANNEL_MOMENTS && round == 0)
+            find_center(p, key);
+        else if (round > 0)
+            recenter(p, key);
+        double first = 0, second = 0;
+        for (int64_t chunk = 0; chunk < j->chunks; chunk++) {
+            double sums[2];
+            sum_chunk(j, key, chunk, sums);
+            first += sums[0];
+            second += sums[1];
         }
-        first[key] = a;
-        second[key] = b;
+        settle(p, key, first, second);
+    }
+}
+
+static void run_keys(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const tn_channel_pass *p = j->pass;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t from = unit * j->together, to = from + j->together;
+        for (int64_t key = from; key < to; key++)
+            whole_key(j, key);
+        if (p->finish)
+            p->finish(p->context, from, to);
+        for (int64_t key = from; tn_is_present(p->y) && key < to; key++)
+            (j->wide ? map_rows_f64 : map_rows_f32)(j, key, 0, j->length);
+    }
+}
+
+/* ---- phases
+ * -------------------------------------------------------------------------------------- */
+
+static void sum_units(void *context, int64_t begin, int64_t end)
+{
+    const job *j = context;
+    const tn_channels *c = &j->pass->channels;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t chunk = unit % j->chunks, key = unit / j->chunks;
+        if (c->last)
+            key = key / j->blocks * c->width + key % j->blocks * TILE;
+        sum_chunk(j, key, chunk, j->partial + 2 * (chunk * c->keys + key));
+    }
+}
+
+static tn_status sum_phase(job *j, int64_t work)
+{
+    const tn_channel_pass *p = j->pass;
+    const tn_channels *c = &p->channels;
+    j->partial = tn_scratch(SLOT_PARTIAL, (size_t)(j->chunks * c->keys * 2) * sizeof(double));
+    if (!j->partial)
+        return TN_ERROR_OUT_OF_MEMORY;
+    int64_t units = (c->last ? c->keys / c->width * j->blocks : c->keys) * j->chunks;
+    for (int round = 0; round < rounds(j); round++) {
+        for (int64_t key = 0; p->sums == TN_CHANNEL_MOMENTS && key < c->keys; key++)
+            if (round == 0)
+                find_center(p, key);
+            else
+                recenter(p, key);
+        tn_parallel_for(units, 1 + GRAIN / largest(1, work / j->chunks), sum_units, j);
+        for (int64_t key = 0; key < c->keys; key++) {
+            double first = 0, second = 0;
+            for (int64_t chunk = 0; chunk < j->chunks; chunk++) {
+                const double *sums = j->partial + 2 * (chunk * c->keys + key);
+                first += sums[0];
+                second += sums[1];
+            }
+            settle(p, key, first, second);
+        }
     }
     return TN_OK;
 }
 
-/* The mean and the squares around it, from the sums around the center. */
-static tn_status moments_around(channel_sums *s, double *center, double *out_mean, double *out_m2)
+static void map_units(void *context, int64_t begin, int64_t end)
 {
-    s->center = center;
-    tn_status status = run_sums(s, out_mean, out_m2);
-    double count = (double)tn_channels_count(s->channels);
-    for (int64_t key = 0; status == TN_OK && key < s->channels->keys; key++) {
-        double off = out_mean[key] / count, m2 = out_m2[key] - off * out_mean[key];
-        out_mean[key] = center[key] + off;
-        out_m2[key] = m2 < 0 ? 0 : m2;
+    const job *j = context;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t key = unit / j->pieces, piece = unit % j->pieces, count = j->length;
+        (j->wide ? map_rows_f64 : map_rows_f32)(j, key, count * piece / j->pieces,
+                                                count * (piece + 1) / j->pieces);
     }
-    return status;
 }
 
-tn_status TN_ISA_NAME(tn_channel_moments)(const tn_channels *c, const tn_operand *x, double *out_mean,
-                                          double *out_m2)
+static tn_status map_phase(job *j)
 {
-    double *center = tn_scratch(SLOT_CENTER, (size_t)c->keys * sizeof(double));
-    if (!center)
-        return TN_ERROR_OUT_OF_MEMORY;
-    for (int64_t key = 0; key < c->keys; key++) {
-        int64_t first = c->last ? key / c->width * c->outer * c->width + key % c->width : key * c->width;
-        TN_ISA_NAME(tn_load_f64)(element(x, first), 0, x->dtype, &center[key], 1);
-        if (!isfinite(center[key]))
-            center[key] = 0;
+    const tn_channels *c = &j->pass->channels;
+    if (c->last) {
+        j->rounded = j->wide ? round_vectors_f64(j->pass) : round_vectors_f32(j->pass);
+        if (!j->rounded)
+            return TN_ERROR_OUT_OF_MEMORY;
+        tn_parallel_for(c->keys / c->width * c->outer, 1 + GRAIN / c->width,
+                        j->wide ? map_columns_f64 : map_columns_f32, j);
+        return TN_OK;
     }
-    channel_sums s = {.channels = c, .x = x};
-    tn_status status = moments_around(&s, center, out_mean, out_m2);
-    if (status != TN_OK || x->dtype != TN_FLOAT64)
+    j->pieces = j->length / GRAIN + 1;
+    tn_parallel_for(c->keys * j->pieces, 1 + GRAIN / (1 + j->length / j->pieces), map_units, j);
+    return TN_OK;
+}
+
+tn_status TN_ISA_NAME(tn_channel_run)(const tn_channel_pass *p)
+{
+    const tn_channels *c = &p->channels;
+    const tn_operand *x = p->sums == TN_CHANNEL_NONE ? p->map_x : p->x;
+    job j = {.pass = p, .wide = x->dtype == TN_FLOAT64, .length = tn_channels_count(c)};
+    int64_t work = j.length * (c->last ? smallest(c->width, TILE) : 1);
+    j.chunks = largest(1, smallest(smallest(work / PIECE, MAX_CHUNKS), j.length));
+    j.blocks = (c->width + TILE - 1) / TILE;
+    j.together = largest(1, p->together);
+    int64_t unit = j.length * j.together, bytes = unit * (int64_t)tn_dtype_size(x->dtype);
+    bytes *= (p->sums == TN_CHANNEL_PRODUCTS ? 2 : 1) + tn_is_present(p->y);
+    if (!c->last && p->sums != TN_CHANNEL_NONE && c->keys / j.together >= MIN_UNITS &&
+        bytes <= CACHE_BYTES) {
+        tn_parallel_for(c->keys / j.together, 1 + GRAIN / unit, run_keys, &j);
+        return TN_OK;
+    }
+    tn_status status = p->sums == TN_CHANNEL_NONE ? TN_OK : sum_phase(&j, work);
+    if (status != TN_OK)
         return status;
-    for (int64_t key = 0; key < c->keys; key++)
-        center[key] = isfinite(out_mean[key]) ? out_mean[key] : 0;
-    return moments_around(&s, center, out_mean, out_m2);
+    if (p->finish)
+        p->finish(p->context, 0, c->keys);
+    return tn_is_present(p->y) ? map_phase(&j) : TN_OK;
 }
 
-tn_status TN_ISA_NAME(tn_channel_products)(const tn_channels *c, const tn_operand *g,
-                                           const tn_operand *x, const double *mean, double *out_sum,
-                                           double *out_dot)
+/* ---- vectors
+ * ------------------------------------------------------------------------------------- */
+
+double *TN_ISA_NAME(tn_channel_vectors)(int64_t n, int64_t count)
 {
-    channel_sums s = {.channels = c, .g = g, .x = x, .center = mean};
-    return run_sums(&s, out_sum, out_dot);
+    return tn_scratch(SLOT_VECTORS, (size_t)(n * count) * sizeof(double));
 }
 
-static tn_status run_map(channel_map *m, const double *const *values)
+void TN_ISA_NAME(tn_channel_load)(const tn_operand *operand, double *out, int64_t n)
 {
-    const tn_channels *c = m->channels;
-    bool wide = m->x->dtype == TN_FLOAT64;
-    int count = m->g ? 4 : 3;
-    m->parameters = wide ? (const void *)round_parameters_f64(values, count, c->keys)
-                         : (const void *)round_parameters_f32(values, count, c->keys);
-    if (!m->parameters)
-        return TN_ERROR_OUT_OF_MEMORY;
-    tn_parallel_for(c->keys * tn_channels_count(c), GRAIN, wide ? map_range_f64 : map_range_f32, m);
-    return TN_OK;
+    if (tn_is_present(operand))
+        TN_ISA_NAME(tn_load_f64)
+        (operand->data, (int64_t)tn_dtype_size(operand->dtype), operand->dtype, out, n);
 }
 
-tn_status TN_ISA_NAME(tn_channel_normalize)(const tn_channels *c, const tn_operand *x,
-                                            const double *mean, const double *scale,
-                                            const double *shift, const tn_operand *y)
+void TN_ISA_NAME(tn_channel_store)(const tn_operand *operand, const double *values, int64_t n)
 {
-    channel_map m = {.channels = c, .x = x, .y = y};
-    return run_map(&m, (const double *const[]){mean, scale, shift});
-}
-
-tn_status TN_ISA_NAME(tn_channel_gradient)(const tn_channels *c, const tn_operand *g,
-                                           const tn_operand *x, const double *mean, const double *scale,
-                                           const double *slope, const double *level,
-                                           const tn_operand *dx)
-{
-    channel_map m = {.channels = c, .g = g, .x = x, .y = dx};
-    return run_map(&m, (const double *const[]){mean, scale, level, slope});
-}
-
-const double *TN_ISA_NAME(tn_channel_parameter)(const tn_operand *operand, double *buffer, int64_t n)
-{
-    if (!tn_is_present(operand))
-        return NULL;
-    TN_ISA_NAME(tn_load_f64)(operand->data, (int64_t)tn_dtype_size(operand->dtype), operand->dtype,
-                             buffer, n);
-    return buffer;
+    if (tn_is_present(operand))
+        TN_ISA_NAME(tn_store_f64)(operand->data, (int64_t)tn_dtype_size(operand->dtype),
+                                  operand->dtype, values, n);
 }

@@ -41,130 +41,138 @@ static void NAME(add_products)(NAME(lanes) *sums, const T *g, const T *x, double
 }
 #undef ADD_LANES
 
-/* One piece of one key in the rows layout: elements [begin, end) of the key. */
-static void NAME(sum_rows)(const channel_sums *s, int64_t key, int64_t begin, int64_t end, double *out)
+/* ---- rows
+ * ---------------------------------------------------------------------------------------- */
+
+/* Elements [begin, end) of a key: for each piece of a row, `at` is where it starts and n its
+ * length. */
+#define EACH_PIECE(BODY)                                                                           \
+    int64_t column = begin % c->width,                                                             \
+            at = (begin / c->width * c->keys + key) * c->width + column;                           \
+    for (int64_t i = begin, n; i < end; i += n) {                                                  \
+        n = smallest(TILE, smallest(c->width - column, end - i));                                  \
+        BODY;                                                                                      \
+        at += n;                                                                                   \
+        column += n;                                                                               \
+        if (column == c->width) {                                                                  \
+            column = 0;                                                                            \
+            at += (c->keys - 1) * c->width;                                                        \
+        }                                                                                          \
+    }
+
+static void NAME(sum_rows)(const job *j, int64_t key, int64_t begin, int64_t end, double *out)
 {
-    const tn_channels *c = s->channels;
+    const tn_channel_pass *p = j->pass;
+    const tn_channels *c = &p->channels;
     NAME(lanes) sums = {{0}, {0}};
     T x_buffer[TILE], g_buffer[TILE];
-    int64_t column = begin % c->width, at = (begin / c->width * c->keys + key) * c->width;
-    for (int64_t i = begin, n; i < end; i += n) {
-        n = smallest(TILE, smallest(c->width - column, end - i));
-        const T *x = ROW(element(s->x, at + column), TILE_ROW(s->x), x_buffer, n);
-        if (s->g) {
-            const T *g = ROW(element(s->g, at + column), TILE_ROW(s->g), g_buffer, n);
-            NAME(add_products)(&sums, g, x, s->center[key], n);
-        } else {
-            NAME(add_moments)(&sums, x, s->center[key], n);
-        }
-        column += n;
-        if (column == c->width) {
-            column = 0;
-            at += c->keys * c->width;
-        }
+    if (p->sums == TN_CHANNEL_PRODUCTS) {
+        EACH_PIECE({
+            const T *x = ROW(element(p->x, at), TILE_ROW(p->x), x_buffer, n);
+            const T *g = ROW(element(p->g, at), TILE_ROW(p->g), g_buffer, n);
+            NAME(add_products)(&sums, g, x, p->center[key], n);
+        })
+    } else {
+        EACH_PIECE({
+            const T *x = ROW(element(p->x, at), TILE_ROW(p->x), x_buffer, n);
+            NAME(add_moments)(&sums, x, p->center[key], n);
+        })
     }
     out[0] = tn_lanes_fold_f64(sums.first);
     out[1] = tn_lanes_fold_f64(sums.second);
 }
 
-/* One piece of a block of up to TILE columns that start at key `key`: rows [begin, end). */
-static void NAME(sum_columns)(const channel_sums *s, int64_t key, int64_t begin, int64_t end,
-                              double *out)
+static void NAME(map_rows)(const job *j, int64_t key, int64_t begin, int64_t end)
 {
-    const tn_channels *c = s->channels;
+    const tn_channel_pass *p = j->pass;
+    const tn_channels *c = &p->channels;
+    T x_buffer[TILE], g_buffer[TILE], y_buffer[TILE];
+    T mean = (T)p->mean[key], scale = (T)p->scale[key], shift = (T)p->shift[key];
+    T slope = p->map_g ? (T)p->slope[key] : 0;
+    bool direct = p->y->dtype == DTYPE;
+    EACH_PIECE({
+        const T *x = ROW(element(p->map_x, at), TILE_ROW(p->map_x), x_buffer, n);
+        T *y = direct ? (T *)(void *)element(p->y, at) : y_buffer;
+        if (p->map_g) {
+            const T *g = ROW(element(p->map_g, at), TILE_ROW(p->map_g), g_buffer, n);
+            TN_EACH(k, n) y[k] = g[k] * scale - ((x[k] - mean) * slope + shift);
+        } else {
+            TN_EACH(k, n) y[k] = (x[k] - mean) * scale + shift;
+        }
+        if (!direct)
+            STORE(element(p->y, at), TILE_ROW(p->y), y, n);
+    })
+}
+#undef EACH_PIECE
+
+/* ---- columns
+ * ------------------------------------------------------------------------------------- */
+
+/* A block of up to TILE columns that starts at key `key`: rows [begin, end) of its matrix. */
+static void NAME(sum_columns)(const job *j, int64_t key, int64_t begin, int64_t end, double *out)
+{
+    const tn_channel_pass *p = j->pass;
+    const tn_channels *c = &p->channels;
     int64_t batch = key / c->width, column = key % c->width, n = smallest(TILE, c->width - column);
     double first[TILE] = {0}, second[TILE] = {0};
-    const double *center = s->center + key;
+    const double *center = p->center + key;
     T x_buffer[TILE], g_buffer[TILE];
     for (int64_t row = batch * c->outer + begin; row < batch * c->outer + end; row++) {
-        const T *x = ROW(element(s->x, row * c->width + column), TILE_ROW(s->x), x_buffer, n);
-        if (s->g) {
-            const T *g = ROW(element(s->g, row * c->width + column), TILE_ROW(s->g), g_buffer, n);
-            TN_EACH(j, n) first[j] += (double)g[j];
-            TN_EACH(j, n) second[j] += (double)g[j] * ((double)x[j] - center[j]);
+        const T *x = ROW(element(p->x, row * c->width + column), TILE_ROW(p->x), x_buffer, n);
+        if (p->sums == TN_CHANNEL_PRODUCTS) {
+            const T *g = ROW(element(p->g, row * c->width + column), TILE_ROW(p->g), g_buffer, n);
+            TN_EACH(k, n)
+            {
+                first[k] += (double)g[k];
+                second[k] += (double)g[k] * ((double)x[k] - center[k]);
+            }
         } else {
-            TN_EACH(j, n) first[j] += (double)x[j] - center[j];
-            TN_EACH(j, n) second[j] += ((double)x[j] - center[j]) * ((double)x[j] - center[j]);
+            TN_EACH(k, n)
+            {
+                double difference = (double)x[k] - center[k];
+                first[k] += difference;
+                second[k] += difference * difference;
+            }
         }
     }
-    for (int64_t j = 0; j < n; j++) {
-        out[2 * j] = first[j];
-        out[2 * j + 1] = second[j];
+    for (int64_t k = 0; k < n; k++) {
+        out[2 * k] = first[k];
+        out[2 * k + 1] = second[k];
     }
 }
 
-static void NAME(sum_units)(void *context, int64_t begin, int64_t end)
+/* Whole rows of all matrices, with the vectors rounded to T: mean, scale, shift, slope. */
+static void NAME(map_columns)(void *context, int64_t begin, int64_t end)
 {
-    const channel_sums *s = context;
-    const tn_channels *c = s->channels;
-    for (int64_t unit = begin; unit < end; unit++) {
-        int64_t chunk = unit % s->chunks, block = unit / s->chunks;
-        int64_t first = s->length * chunk / s->chunks, last = s->length * (chunk + 1) / s->chunks;
-        int64_t key = block;
-        if (c->last)
-            key = block / s->blocks * c->width + block % s->blocks * TILE;
-        double *out = s->partial + 2 * (chunk * c->keys + key);
-        (c->last ? NAME(sum_columns) : NAME(sum_rows))(s, key, first, last, out);
-    }
-}
-
-/* ---- maps --------------------------------------------------------------------------------------- */
-
-/* The parameters of a row's key, or of its first column's. */
-typedef struct NAME(affine) {
-    const T *mean, *scale, *slope, *shift;
-} NAME(affine);
-
-static void NAME(map_row)(const T *x, const T *g, const NAME(affine) *a, T *y, int64_t n)
-{
-    T mean = *a->mean, scale = *a->scale, shift = *a->shift;
-    if (!g) {
-        TN_EACH(i, n) y[i] = (x[i] - mean) * scale + shift;
-        return;
-    }
-    T slope = *a->slope;
-    TN_EACH(i, n) y[i] = g[i] * scale - ((x[i] - mean) * slope + shift);
-}
-
-static void NAME(map_columns)(const T *x, const T *g, const NAME(affine) *a, T *y, int64_t n)
-{
-    const T *mean = a->mean, *scale = a->scale, *slope = a->slope, *shift = a->shift;
-    if (g)
-        TN_EACH(i, n) y[i] = g[i] * scale[i] - ((x[i] - mean[i]) * slope[i] + shift[i]);
-    else
-        TN_EACH(i, n) y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
-}
-
-/* Elements [begin, end) in memory order. */
-static void NAME(map_range)(void *context, int64_t begin, int64_t end)
-{
-    const channel_map *m = context;
-    const tn_channels *c = m->channels;
+    const job *j = context;
+    const tn_channel_pass *p = j->pass;
+    const tn_channels *c = &p->channels;
     T x_buffer[TILE], g_buffer[TILE], y_buffer[TILE];
-    bool direct = m->y->dtype == DTYPE;
-    int64_t row = begin / c->width, column = begin % c->width, base = first_key(c, row);
-    for (int64_t i = begin, n; i < end; i += n) {
-        n = smallest(TILE, smallest(c->width - column, end - i));
-        const T *p = (const T *)m->parameters + base + (c->last ? column : 0);
-        NAME(affine) a = {p, p + c->keys, m->g ? p + 3 * c->keys : NULL, p + 2 * c->keys};
-        const T *x = ROW(element(m->x, i), TILE_ROW(m->x), x_buffer, n);
-        const T *g = m->g ? ROW(element(m->g, i), TILE_ROW(m->g), g_buffer, n) : NULL;
-        T *y = direct ? (T *)(void *)element(m->y, i) : y_buffer;
-        (c->last ? NAME(map_columns) : NAME(map_row))(x, g, &a, y, n);
-        if (!direct)
-            STORE(element(m->y, i), TILE_ROW(m->y), y, n);
-        column += n;
-        if (column == c->width) {
-            column = 0;
-            base = first_key(c, ++row);
+    bool direct = p->y->dtype == DTYPE;
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t column = 0; column < c->width; column += TILE) {
+            int64_t n = smallest(TILE, c->width - column), at = row * c->width + column;
+            const T *mean = (const T *)j->rounded + row / c->outer * c->width + column;
+            const T *scale = mean + c->keys, *shift = scale + c->keys, *slope = shift + c->keys;
+            const T *x = ROW(element(p->map_x, at), TILE_ROW(p->map_x), x_buffer, n);
+            T *y = direct ? (T *)(void *)element(p->y, at) : y_buffer;
+            if (p->map_g) {
+                const T *g = ROW(element(p->map_g, at), TILE_ROW(p->map_g), g_buffer, n);
+                TN_EACH(k, n) y[k] = g[k] * scale[k] - ((x[k] - mean[k]) * slope[k] + shift[k]);
+            } else {
+                TN_EACH(k, n) y[k] = (x[k] - mean[k]) * scale[k] + shift[k];
+            }
+            if (!direct)
+                STORE(element(p->y, at), TILE_ROW(p->y), y, n);
         }
-    }
 }
 
-/* Parameters arrive as doubles and are rounded once. */
-static T *NAME(round_parameters)(const double *const *values, int count, int64_t keys)
+static void *NAME(round_vectors)(const tn_channel_pass *p)
 {
-    T *rounded = tn_scratch(SLOT_PARAMETERS, (size_t)(keys * count) * sizeof(T));
+    const double *values[] = {p->mean, p->scale, p->shift, p->slope};
+    int64_t keys = p->channels.keys;
+    int count = p->map_g ? 4 : 3;
+    T *rounded = tn_scratch(SLOT_ROUNDED, (size_t)(keys * count) * sizeof(T));
     for (int k = 0; rounded && k < count; k++)
         TN_EACH(i, keys) rounded[k * keys + i] = (T)values[k][i];
     return rounded;

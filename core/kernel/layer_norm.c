@@ -1,9 +1,9 @@
-/* Layer normalisation (Ba et al. 2016) over contiguous rows [rows, n], forward and backward, and without
- * mean and bias, RMS normalisation (Zhang and Sennrich 2019). Mean and reciprocal deviation are kept in the
- * compute dtype. Two passes over the row: mean, then variance.
+/* Layer normalisation (Ba et al. 2016) over contiguous rows [rows, n], forward and backward, and
+ * without mean and bias, RMS normalisation (Zhang and Sennrich 2019). Mean and reciprocal deviation
+ * are kept in the compute dtype. Two passes over the row: mean, then variance.
  *
- * Gradients of weight and bias sum over rows: rows are cut into at most CHUNKS pieces by their number
- * alone, each piece sums in row order, and the pieces are added in order. */
+ * Gradients of weight and bias sum over rows: rows are cut into at most CHUNKS pieces by their
+ * number alone, each piece sums in row order, and the pieces are added in order. */
 #include <math.h>
 #include <string.h>
 
@@ -44,8 +44,8 @@ static void *row_scratch(norm *k, int slot, size_t bytes)
 
 static tn_status outcome(const norm *k)
 {
-    return k->failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "layer norm: out of host memory for rows of %lld",
-                               (long long)k->n)
+    return k->failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY,
+                               "layer norm: out of host memory for rows of %lld", (long long)k->n)
                      : TN_OK;
 }
 
@@ -116,8 +116,8 @@ static tn_status outcome(const norm *k)
         const T *w = present(k->weight) ? ROW(S, k->weight, 0, buffer + 4 * k->n) : NULL;          \
         for (int64_t chunk = begin; chunk < end; chunk++) {                                        \
             T *dw = k->partial ? (T *)k->partial + chunk * 2 * k->n : NULL;                        \
-            for (int64_t row = k->rows * chunk / k->chunks; row < k->rows * (chunk + 1) / k->chunks; \
-                 row++)                                                                            \
+            for (int64_t row = k->rows * chunk / k->chunks;                                        \
+                 row < k->rows * (chunk + 1) / k->chunks; row++)                                   \
                 backward_row_##S(k, row, w, buffer, dw, dw ? dw + k->n : NULL);                    \
         }                                                                                          \
     }                                                                                              \
@@ -139,8 +139,12 @@ DEFINE_NORM(double, f64, sqrt)
 /* Outputs: y, ?mean, rstd; inputs: x, ?weight, ?bias. Scalars: n, eps. */
 tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
 {
-    norm k = {.out = tn_output(launch, 0), .mean = tn_output(launch, 1), .rstd = tn_output(launch, 2),
-              .x = tn_input(launch, 0), .weight = tn_input(launch, 1), .bias = tn_input(launch, 2)};
+    norm k = {.out = tn_output(launch, 0),
+              .mean = tn_output(launch, 1),
+              .rstd = tn_output(launch, 2),
+              .x = tn_input(launch, 0),
+              .weight = tn_input(launch, 1),
+              .bias = tn_input(launch, 2)};
     k.n = launch->scalars[0].i;
     k.eps = launch->scalars[1].d;
     k.rows = tn_operand_numel(k.x) / k.n;
@@ -153,9 +157,14 @@ tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
 /* Outputs: ?grad_x, ?grad_weight, ?grad_bias; inputs: grad, x, ?mean, rstd, ?weight. Scalar: n. */
 tn_status TN_KERNEL(layer_norm_backward)(const tn_launch_desc *launch)
 {
-    norm k = {.out = tn_output(launch, 0), .grad_weight = tn_output(launch, 1),
-              .grad_bias = tn_output(launch, 2), .grad = tn_input(launch, 0), .x = tn_input(launch, 1),
-              .mean = tn_input(launch, 2), .rstd = tn_input(launch, 3), .weight = tn_input(launch, 4)};
+    norm k = {.out = tn_output(launch, 0),
+              .grad_weight = tn_output(launch, 1),
+              .grad_bias = tn_output(launch, 2),
+              .grad = tn_input(launch, 0),
+              .x = tn_input(launch, 1),
+              .mean = tn_input(launch, 2),
+              .rstd = tn_input(launch, 3),
+              .weight = tn_input(launch, 4)};
     k.n = launch->scalars[0].i;
     k.rows = tn_operand_numel(k.x) / k.n;
     k.centered = present(k.mean);

@@ -1,5 +1,5 @@
-/* Kernels when memory runs out in any one of their allocations, on any thread: the launch says so, or its
- * results are those of an undisturbed one. */
+/* Kernels when memory runs out in any one of their allocations, on any thread: the launch says so,
+ * or its results are those of an undisturbed one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,8 @@ static tn_status run(problem *p)
 
 static size_t bytes_of(const tn_operand *operand)
 {
-    return operand->flags & TN_OPERAND_ABSENT ? 0 : (size_t)tn_operand_numel(operand) * sizeof(float);
+    return operand->flags & TN_OPERAND_ABSENT ? 0
+                                              : (size_t)tn_operand_numel(operand) * sizeof(float);
 }
 
 /* Copies of all outputs, one behind the other. */

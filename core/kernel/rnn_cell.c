@@ -1,8 +1,10 @@
-/* The recurrent cells, after the products with their weights: LSTM (Hochreiter and Schmidhuber 1997, with
- * forget gates) and GRU (Cho et al. 2014, with the reset gate behind the product), forward and backward.
+/* The recurrent cells, after the products with their weights: LSTM (Hochreiter and Schmidhuber
+ * 1997, with forget gates) and GRU (Cho et al. 2014, with the reset gate behind the product),
+ * forward and backward.
  *
- * Operands are contiguous [B, gates H], gates side by side: input, forget, cell, output of the LSTM; reset,
- * update, new of the GRU. A row is worked off in tiles, each gate of a tile in the compute type. */
+ * Operands are contiguous [B, gates H], gates side by side: input, forget, cell, output of the
+ * LSTM; reset, update, new of the GRU. A row is worked off in tiles, each gate of a tile in the
+ * compute type. */
 #include <math.h>
 #include <string.h>
 
@@ -115,7 +117,8 @@ static char *place(const cell *c, const tn_operand *operand, int64_t row, int ga
     static void gru_tile_##S(const cell *c, int64_t row, int64_t column, int64_t n)                \
     {                                                                                              \
         T kept[5][TILE], y[TILE];                                                                  \
-        T *reset = kept[0], *update = kept[1], *new = kept[2], *before = kept[3], *hidden = kept[4]; \
+        T *reset = kept[0], *update = kept[1], *new = kept[2], *before = kept[3],                  \
+          *hidden = kept[4];                                                                       \
         gate_##S(c, 0, 2, row, 3, 0, column, n, reset);                                            \
         gate_##S(c, 0, 2, row, 3, 1, column, n, update);                                           \
         gate_##S(c, 0, 1, row, 3, 2, column, n, new);                                              \
@@ -139,7 +142,7 @@ static char *place(const cell *c, const tn_operand *operand, int64_t row, int ga
         {                                                                                          \
             T reset = kept[0][i], update = kept[1][i], new = kept[2][i];                           \
             T before = kept[3][i], hidden = kept[4][i], g = grad[i];                               \
-            T grad_new = g * (1 - update) * (1 - new * new);                                       \
+            T grad_new = g * (1 - update) * (1 - new *new);                                        \
             kept[0][i] = grad_new * hidden * reset * (1 - reset);                                  \
             kept[1][i] = g * (before - new) * update * (1 - update);                               \
             kept[2][i] = grad_new;                                                                 \
@@ -177,9 +180,11 @@ static void run_rows(void *context, int64_t begin, int64_t end)
 }
 
 /* `state` is an operand [B, H]. */
-static tn_status run(const tn_launch_desc *launch, const tn_operand *state, tile_fn narrow, tile_fn wide)
+static tn_status run(const tn_launch_desc *launch, const tn_operand *state, tile_fn narrow,
+                     tile_fn wide)
 {
-    job j = {{launch, state->sizes[0], state->sizes[1]}, state->dtype == TN_FLOAT64 ? wide : narrow};
+    job j = {{launch, state->sizes[0], state->sizes[1]},
+             state->dtype == TN_FLOAT64 ? wide : narrow};
     tn_parallel_for(j.cell.batch, 1 + GRAIN / (j.cell.size + 1), run_rows, &j);
     return TN_OK;
 }

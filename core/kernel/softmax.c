@@ -1,8 +1,8 @@
-/* softmax and log_softmax, forward and backward. All operands are contiguous and seen as
- * [outer, n, inner]; the op works along n. Outputs may have another floating dtype than the inputs.
+/* softmax and log_softmax, forward and backward. All operands are contiguous and seen as [outer, n,
+ * inner]; the op works along n. Outputs may have another floating dtype than the inputs.
  *
- * inner == 1: one row at a time, in fp32 (fp64 for fp64). inner > 1: the same arithmetic on a gathered
- * column, so that both layouts give the same bits. */
+ * inner == 1: one row at a time, in fp32 (fp64 for fp64). inner > 1: the same arithmetic on a
+ * gathered column, so that both layouts give the same bits. */
 #include <math.h>
 
 #include "base/pool.h"
@@ -89,14 +89,15 @@ static void run_rows(void *context, int64_t begin, int64_t end)
 /* Scalars: n, inner. */
 tn_status TN_KERNEL(softmax)(const tn_launch_desc *launch)
 {
-    bool backward = launch->op == TN_OP_softmax_backward || launch->op == TN_OP_log_softmax_backward;
+    bool backward =
+        launch->op == TN_OP_softmax_backward || launch->op == TN_OP_log_softmax_backward;
     softmax s = {.out = tn_output(launch, 0), .first = tn_input(launch, 0),
                  .second = backward ? tn_input(launch, 1) : NULL,
                  .n = launch->scalars[0].i, .inner = launch->scalars[1].i};
     s.log = launch->op == TN_OP_log_softmax || launch->op == TN_OP_log_softmax_backward;
     int64_t rows = tn_operand_numel(s.out) / s.n;
     tn_parallel_for(rows, 1 + 8192 / s.n, run_rows, &s);
-    return s.failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "softmax: out of host memory for rows of %lld",
-                              (long long)s.n)
+    return s.failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY,
+                              "softmax: out of host memory for rows of %lld", (long long)s.n)
                     : TN_OK;
 }
