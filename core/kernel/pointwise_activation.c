@@ -135,10 +135,10 @@ OPERATOR_R(glu_gate_backward, 3, 0);
 #define TANH_OF(x) TANH(ROOT_TWO_OVER_PI * ((x) + CUBIC * (x) * (x) * (x)))
 #define TANH_SLOPE(x) (ROOT_TWO_OVER_PI * (1 + 3 * CUBIC * (x) * (x)))
 
-REAL_LIBM(gelu_erf, 1, NO_SETUP, (real)0.5 * a * (1 + ERF(a * ROOT_HALF)))
+REAL_LIBM(gelu_erf, 1, NO_SETUP, (real)0.5 * a * (1 + ERF_ABSOLUTE(a * ROOT_HALF)))
 REAL_LIBM(gelu_tanh, 1, NO_SETUP, (real)0.5 * a * (1 + TANH_OF(a)))
 REAL_LIBM(gelu_erf_backward, 2, NO_SETUP,
-          a * ((real)0.5 * (1 + ERF(b * ROOT_HALF)) +
+          a * ((real)0.5 * (1 + ERF_ABSOLUTE(b * ROOT_HALF)) +
                b * EXP((real)-0.5 * b * b) * INVERSE_ROOT_TWO_PI))
 #define GELU_TANH_SLOPE(t)                                                                         \
     ((real)0.5 * (1 + (t)) + (real)0.5 * b * (1 - (t) * (t)) * TANH_SLOPE(b))

@@ -28,6 +28,7 @@
 #define LOG1P(x) BY_TYPE(x, tn_log1p_f32, log1p)(x)
 #define TANH(x) BY_TYPE(x, tn_tanh_f32, tanh)(x)
 #define ERF(x) BY_TYPE(x, tn_erf_f32, erf)(x)
+#define ERF_ABSOLUTE(x) BY_TYPE(x, tn_erf_absolute_f32, erf)(x)
 #define POW(x, y) BY_TYPE(x, tn_pow_f32, pow)(x, y)
 #define SIGMOID(x) BY_TYPE(x, tn_sigmoid_f32, logistic)(x)
 

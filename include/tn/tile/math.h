@@ -258,6 +258,25 @@ TN_INLINE float tn_erf_f32(float x)
     return x != x ? x : y;
 }
 
+/* erf(x) with an absolute error below 1e-7, for what goes on with 1 + erf(x): a third less work. */
+TN_INLINE float tn_erf_absolute_f32(float x)
+{
+    float t = tn_absf(x);
+    t = t > 4.0f ? 4.0f : t; /* erf(4) is 1 in fp32 */
+    float p = -0x1.07ba18p-15f; /* t p(t) = log(1 - erf(t)) */
+    p = tn_fmaf(p, t, 0x1.43ca38p-12f);
+    p = tn_fmaf(p, t, -0x1.0ea0b2p-10f);
+    p = tn_fmaf(p, t, -0x1.198a68p-11f);
+    p = tn_fmaf(p, t, 0x1.40dd50p-6f);
+    p = tn_fmaf(p, t, -0x1.a58f10p-4f);
+    p = tn_fmaf(p, t, -0x1.45f024p-1f);
+    p = tn_fmaf(p, t, -0x1.20dd88p+0f);
+    int32_t k;
+    float r = tn_exp_reduce_f32(p * t, &k); /* in [-17, 0]: no overflow, no subnormal result */
+    float power = tn_as_float((uint32_t)(k + 127) << 23);
+    return tn_copysignf(1.0f - tn_fmaf(tn_expm1_reduced_f32(r), power, power), x);
+}
+
 /* ---- circular functions ---------------------------------------------------------------------- */
 
 /* Beyond it the fp64 reduction runs out of bits; tiles recompute such lanes with libm. */
