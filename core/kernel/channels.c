@@ -24,8 +24,7 @@ enum {
     MIN_UNITS = 8,   /* fewer keys are worked off in phases */
     CACHE_BYTES = 1 << 20,
     SLOT_PARTIAL = 0,
-    SLOT_ROUNDED = 1,
-    SLOT_VECTORS = 2
+    SLOT_VECTORS = 1
 };
 
 /* Dtype arguments of the row functions for a dense row. */
@@ -39,7 +38,6 @@ typedef struct job {
     int64_t pieces;         /* of a key's elements in the map */
     int64_t together;
     double *partial;     /* [chunks, keys, 2] */
-    const void *rounded; /* the map's vectors */
 } job;
 
 static int64_t smallest(int64_t a, int64_t b)
@@ -219,20 +217,16 @@ static void map_units(void *context, int64_t begin, int64_t end)
     }
 }
 
-static tn_status map_phase(job *j)
+static void map_phase(job *j)
 {
     const tn_channels *c = &j->pass->channels;
     if (c->last) {
-        j->rounded = j->wide ? round_vectors_f64(j->pass) : round_vectors_f32(j->pass);
-        if (!j->rounded)
-            return TN_ERROR_OUT_OF_MEMORY;
         tn_parallel_for(c->keys / c->width * c->outer, 1 + GRAIN / c->width,
                         j->wide ? map_columns_f64 : map_columns_f32, j);
-        return TN_OK;
+        return;
     }
     j->pieces = j->length / GRAIN + 1;
     tn_parallel_for(c->keys * j->pieces, 1 + GRAIN / (1 + j->length / j->pieces), map_units, j);
-    return TN_OK;
 }
 
 tn_status TN_ISA_NAME(tn_channel_run)(const tn_channel_pass *p)
@@ -256,7 +250,9 @@ tn_status TN_ISA_NAME(tn_channel_run)(const tn_channel_pass *p)
         return status;
     if (p->finish)
         p->finish(p->context, 0, c->keys);
-    return tn_is_present(p->y) ? map_phase(&j) : TN_OK;
+    if (tn_is_present(p->y))
+        map_phase(&j);
+    return TN_OK;
 }
 
 /* ---- vectors
