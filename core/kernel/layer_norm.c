@@ -58,18 +58,39 @@ static tn_status outcome(const norm *k)
                               (int64_t)tn_dtype_size((operand)->dtype), (operand)->dtype, values,  \
                               k->n)
 
-#define DEFINE_NORM(T, S, SQRT)                                                                    \
+#define DEFINE_NORM(T, S, DTYPE, SQRT)                                                             \
+    /* Where a row of the result is made: in place, or in `buffer` for finish_row. */              \
+    static T *begin_row_##S(const tn_operand *out, int64_t row, int64_t n, T *buffer)              \
+    {                                                                                              \
+        return out->dtype == DTYPE ? (T *)row_of(out, row, n) : buffer;                            \
+    }                                                                                              \
+    static void finish_row_##S(const norm *k, int64_t row, const T *y)                             \
+    {                                                                                              \
+        if (k->out->dtype != DTYPE)                                                                \
+            STORE(S, k->out, row, y);                                                              \
+    }                                                                                              \
+    static void scale_row_##S(const T *x, T mean, T rstd, const T *w, const T *b, T *y, int64_t n) \
+    {                                                                                              \
+        if (w && b)                                                                                \
+            TN_EACH(i, n) y[i] = (x[i] - mean) * rstd * w[i] + b[i];                               \
+        else if (w)                                                                                \
+            TN_EACH(i, n) y[i] = (x[i] - mean) * rstd * w[i];                                      \
+        else if (b)                                                                                \
+            TN_EACH(i, n) y[i] = (x[i] - mean) * rstd + b[i];                                      \
+        else                                                                                       \
+            TN_EACH(i, n) y[i] = (x[i] - mean) * rstd;                                             \
+    }                                                                                              \
     static void forward_##S(void *context, int64_t begin, int64_t end)                             \
     {                                                                                              \
         norm *k = context;                                                                         \
         T *buffer = row_scratch(k, 0, (size_t)k->n * 4 * sizeof(T));                               \
         if (!buffer)                                                                               \
             return;                                                                                \
-        T *y = buffer + k->n;                                                                      \
         const T *w = present(k->weight) ? ROW(S, k->weight, 0, buffer + 2 * k->n) : NULL;          \
         const T *b = present(k->bias) ? ROW(S, k->bias, 0, buffer + 3 * k->n) : NULL;              \
         for (int64_t row = begin; row < end; row++) {                                              \
             const T *x = ROW(S, k->x, row, buffer);                                                \
+            T *y = begin_row_##S(k->out, row, k->n, buffer + k->n);                                \
             T mean = 0;                                                                            \
             if (k->centered) {                                                                     \
                 TN_LANES_SUM(T, S, sum, k->n, x[i]);                                               \
@@ -78,34 +99,38 @@ static tn_status outcome(const norm *k)
             }                                                                                      \
             TN_LANES_SUM(T, S, squares, k->n, (x[i] - mean) * (x[i] - mean));                      \
             T rstd = 1 / SQRT(squares / (T)k->n + (T)k->eps);                                      \
-            TN_EACH(i, k->n) y[i] = (x[i] - mean) * rstd;                                          \
-            if (w)                                                                                 \
-                TN_EACH(i, k->n) y[i] = y[i] * w[i];                                               \
-            if (b)                                                                                 \
-                TN_EACH(i, k->n) y[i] = y[i] + b[i];                                               \
-            STORE(S, k->out, row, y);                                                              \
+            scale_row_##S(x, mean, rstd, w, b, y, k->n);                                           \
+            finish_row_##S(k, row, y);                                                             \
             ((T *)k->rstd->data)[row] = rstd;                                                      \
         }                                                                                          \
     }                                                                                              \
     static void backward_row_##S(const norm *k, int64_t row, const T *w, T *buffer, T *dw, T *db)  \
     {                                                                                              \
         const T *x = ROW(S, k->x, row, buffer), *g = ROW(S, k->grad, row, buffer + k->n);          \
-        T *hat = buffer + 2 * k->n, *scaled = buffer + 3 * k->n;                                   \
+        T *hat = buffer + 2 * k->n;                                                                \
         T mean = k->centered ? ((const T *)k->mean->data)[row] : 0;                                \
         T rstd = ((const T *)k->rstd->data)[row];                                                  \
         TN_EACH(i, k->n) hat[i] = (x[i] - mean) * rstd;                                            \
-        if (dw) {                                                                                  \
-            TN_EACH(i, k->n) dw[i] += g[i] * hat[i];                                               \
-            TN_EACH(i, k->n) db[i] += g[i];                                                        \
-        }                                                                                          \
+        if (dw)                                                                                    \
+            TN_EACH(i, k->n)                                                                       \
+            {                                                                                      \
+                dw[i] += g[i] * hat[i];                                                            \
+                db[i] += g[i];                                                                     \
+            }                                                                                      \
         if (!present(k->out))                                                                      \
             return;                                                                                \
-        TN_EACH(i, k->n) scaled[i] = w ? g[i] * w[i] : g[i];                                       \
+        const T *scaled = g;                                                                       \
+        if (w) {                                                                                   \
+            T *product = buffer + 3 * k->n;                                                        \
+            TN_EACH(i, k->n) product[i] = g[i] * w[i];                                             \
+            scaled = product;                                                                      \
+        }                                                                                          \
         TN_LANES_SUM(T, S, sum, k->n, scaled[i]);                                                  \
         TN_LANES_SUM(T, S, dot, k->n, scaled[i] * hat[i]);                                         \
         T a = k->centered ? sum / (T)k->n : 0, b = dot / (T)k->n;                                  \
-        TN_EACH(i, k->n) scaled[i] = rstd * (scaled[i] - a - hat[i] * b);                          \
-        STORE(S, k->out, row, scaled);                                                             \
+        T *out = begin_row_##S(k->out, row, k->n, buffer);                                         \
+        TN_EACH(i, k->n) out[i] = rstd * (scaled[i] - a - hat[i] * b);                             \
+        finish_row_##S(k, row, out);                                                               \
     }                                                                                              \
     static void backward_##S(void *context, int64_t begin, int64_t end)                            \
     {                                                                                              \
@@ -133,8 +158,8 @@ static tn_status outcome(const norm *k)
         if (present(k->grad_bias))                                                                 \
             STORE(S, k->grad_bias, 0, total + k->n);                                               \
     }
-DEFINE_NORM(float, f32, sqrtf)
-DEFINE_NORM(double, f64, sqrt)
+DEFINE_NORM(float, f32, TN_FLOAT32, sqrtf)
+DEFINE_NORM(double, f64, TN_FLOAT64, sqrt)
 
 /* Outputs: y, ?mean, rstd; inputs: x, ?weight, ?bias. Scalars: n, eps. */
 tn_status TN_KERNEL(layer_norm)(const tn_launch_desc *launch)
