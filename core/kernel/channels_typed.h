@@ -108,8 +108,8 @@ static void NAME(map_rows)(const job *j, int64_t key, int64_t begin, int64_t end
 /* ---- columns
  * ------------------------------------------------------------------------------------- */
 
-/* Columns are walked in spans of up to TILE elements: a part of a row, or, of a narrow matrix, several
- * whole rows, which then have sums of their own until the end. */
+/* Columns are walked in spans of up to TILE elements: a part of a row, or, of a narrow matrix,
+ * several whole rows, which then have sums of their own until the end. */
 
 /* Adds the span of n elements that starts at element `at`. */
 static void NAME(add_span)(const tn_channel_pass *p, int64_t at, int64_t n, const double *center,
@@ -224,7 +224,8 @@ static void NAME(map_matrix)(const tn_channel_pass *p, int64_t batch, int64_t be
     for (int64_t column = 0; column < c->width; column += TILE) {
         int64_t n = smallest(TILE, c->width - column), rows = end - begin;
         int64_t repeat = n == c->width ? smallest(TILE / n, rows) : 1;
-        int64_t at = (batch * c->outer + begin) * c->width + column, key = batch * c->width + column;
+        int64_t at = (batch * c->outer + begin) * c->width + column,
+                key = batch * c->width + column;
         for (int v = 0; v < 4 && values[v]; v++)
             for (int64_t k = 0; k < n * repeat; k++)
                 vectors[v][k] = (T)values[v][key + k % n];
