@@ -17,6 +17,7 @@
 enum {
     LANES = 8,
     CHUNK = 256,
+    PADDING = 8,     /* keeps the rows of a chunk off each other's cache sets */
     COLUMNS = 64,    /* per tile */
     SEGMENT = 8192,  /* elements, where a row is cut */
     FEW_ROWS = 16,
@@ -67,13 +68,13 @@ static int64_t grain(int64_t elements)
 
 /* ---- rules ------------------------------------------------------------------------------------ */
 
-#define SUM(acc, best, v, k) ((void)(k), (acc) += (v))
-#define PRODUCT(acc, best, v, k) ((void)(k), (acc) *= (v))
+#define SUM(acc, best, v, k) ((void)(best), (void)(k), (acc) += (v))
+#define PRODUCT(acc, best, v, k) ((void)(best), (void)(k), (acc) *= (v))
 #define WRAPPING_SUM(acc, best, v, k)                                                              \
-    ((void)(k), (acc) = (int64_t)((uint64_t)(acc) + (uint64_t)(v)))
+    ((void)(best), (void)(k), (acc) = (int64_t)((uint64_t)(acc) + (uint64_t)(v)))
 #define WRAPPING_PRODUCT(acc, best, v, k)                                                          \
-    ((void)(k), (acc) = (int64_t)((uint64_t)(acc) * (uint64_t)(v)))
-#define LOG_SUM_EXP(acc, best, v, k) ((void)(k), (acc) = log_add_exp(acc, v))
+    ((void)(best), (void)(k), (acc) = (int64_t)((uint64_t)(acc) * (uint64_t)(v)))
+#define LOG_SUM_EXP(acc, best, v, k) ((void)(best), (void)(k), (acc) = log_add_exp(acc, v))
 
 /* Among equals the last wins; a NaN replaces everything and stays. */
 #define EXTREMUM(acc, best, v, k, RELATION)                                                        \
@@ -101,17 +102,21 @@ static inline double log_add_exp(double a, double b)
 #define NAME(x) x##_sum_f32
 #define START 0
 #define STEP SUM
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_product_f32
 #define START 1
 #define STEP PRODUCT
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #undef T
 #undef LOAD
 #undef STORE
@@ -125,41 +130,51 @@ static inline double log_add_exp(double a, double b)
 #define NAME(x) x##_sum_f64
 #define START 0
 #define STEP SUM
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_product_f64
 #define START 1
 #define STEP PRODUCT
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_log_sum_exp
 #define START (-INFINITY)
 #define STEP LOG_SUM_EXP
+#define REORDERED false
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #undef INDEXED
 
 #define INDEXED true
 #define NAME(x) x##_largest_f64
 #define START (-INFINITY)
 #define STEP LARGEST
+#define REORDERED false
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_smallest_f64
 #define START INFINITY
 #define STEP SMALLEST
+#define REORDERED false
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #undef INDEXED
 
 #undef IS_NAN
@@ -175,34 +190,42 @@ static inline double log_add_exp(double a, double b)
 #define NAME(x) x##_sum_i64
 #define START 0
 #define STEP WRAPPING_SUM
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_product_i64
 #define START 1
 #define STEP WRAPPING_PRODUCT
+#define REORDERED true
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #undef INDEXED
 
 #define INDEXED true
 #define NAME(x) x##_largest_i64
 #define START INT64_MIN
 #define STEP LARGEST
+#define REORDERED false
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #define NAME(x) x##_smallest_i64
 #define START INT64_MAX
 #define STEP SMALLEST
+#define REORDERED false
 #include "kernel/scan_typed.h"
 #undef NAME
 #undef START
 #undef STEP
+#undef REORDERED
 #undef INDEXED
 
 /* ---- the kernel --------------------------------------------------------------------------------- */

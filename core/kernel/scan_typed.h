@@ -2,13 +2,14 @@
  *   T      the compute type                     NAME(x)  x with the rule's suffix
  *   LOAD   a row's load (tn_load_*)             STORE    its store (tn_store_*)
  *   START  what a row begins with               INDEXED  whether the rule has indices
- *   STEP(acc, best, v, k)  takes element v at index k; joins a segment's total just so */
+ *   STEP(acc, best, v, k)  takes element v at index k; joins a segment's total just so
+ *   REORDERED  whether a total may be found in any order that the shape fixes */
 
 typedef struct NAME(state) {
     T acc[LANES];
     int64_t best[LANES];
-    T row[LANES][CHUNK];
-    int64_t place[LANES][CHUNK];
+    T row[LANES][CHUNK + PADDING];
+    int64_t place[LANES][CHUNK + PADDING];
 } NAME(state);
 
 static void NAME(store)(const scan_job *job, const int64_t *offset, int64_t k, const int64_t *stride,
@@ -43,6 +44,25 @@ static void NAME(step_lane)(NAME(state) *state, int64_t j, int64_t k, int64_t n)
     state->best[j] = best;
 }
 
+/* A total alone, in vector lanes. */
+static void NAME(add_total)(NAME(state) *state, int64_t j, int64_t k, int64_t n)
+{
+    T lane[TN_LANE_COUNT];
+    int64_t best[TN_LANE_COUNT] = {0}, i = 0;
+    if (!REORDERED) {
+        NAME(step_lane)(state, j, k, n);
+        return;
+    }
+    for (int l = 0; l < TN_LANE_COUNT; l++)
+        lane[l] = START;
+    for (; i + TN_LANE_COUNT <= n; i += TN_LANE_COUNT)
+        TN_LANES(l) STEP(lane[l], best[l], state->row[j][i + l], k);
+    for (int l = 0; i + l < n; l++)
+        STEP(lane[l], best[l], state->row[j][i + l], k);
+    for (int l = 0; l < TN_LANE_COUNT; l++)
+        STEP(state->acc[j], state->best[j], lane[l], k);
+}
+
 /* All lanes by turns: their chains of dependent steps overlap. */
 static void NAME(step_lanes)(NAME(state) *state, const int64_t *k, int64_t n)
 {
@@ -68,7 +88,7 @@ static void NAME(scan_lanes)(void *context, int64_t begin_unit, int64_t end_unit
         for (int64_t j = 0; j < count; j++)
             lane[j] = lane_at(job, begin + j);
         for (int64_t from = 0; from < job->segment; from += CHUNK) {
-            bool even = count == LANES;
+            bool even = count == LANES && !(REORDERED && job->only_totals);
             for (int64_t j = 0; j < count; j++) {
                 k[j] = lane[j].first + from;
                 LOAD(job->in + lane[j].offset[0] + from * job->stride[0], job->stride[0], job->in_dtype,
@@ -79,7 +99,9 @@ static void NAME(scan_lanes)(void *context, int64_t begin_unit, int64_t end_unit
                 NAME(step_lanes)(&state, k, chunk_of(&lane[0], from));
             for (int64_t j = 0; j < count; j++) {
                 int64_t n = chunk_of(&lane[j], from);
-                if (!even)
+                if (!even && job->only_totals)
+                    NAME(add_total)(&state, j, k[j], n);
+                else if (!even)
                     NAME(step_lane)(&state, j, k[j], n);
                 if (!job->only_totals && n > 0)
                     NAME(store)(job, lane[j].offset, from, job->stride, state.row[j], state.place[j], n);

@@ -12,17 +12,36 @@ enum { GRAIN = 1 << 12 };
 typedef struct search_job {
     const tn_operand *out, *sorted, *values, *sorter;
     int64_t length, lanes; /* of the sorted lines; values per line */
+    uint64_t *keys;        /* of all lines in their order, or NULL where there are few values */
     bool right;
 } search_job;
 
+static uint64_t sorted_key(const search_job *job, int64_t line, int64_t place)
+{
+    int64_t at = job->sorter ? ((const int64_t *)job->sorter->data)[line + place] : place;
+    const char *data = job->sorted->data;
+    return tn_key_of(data + (line + at) * tn_operand_itemsize(job->sorted), job->sorted->dtype);
+}
+
 /* First position whose element is not before (right: is behind) the key. */
-static int64_t bound(const search_job *job, const char *line, int64_t stride, const int64_t *sorter,
-                     uint64_t key)
+static int64_t bound_of_keys(const uint64_t *keys, int64_t length, bool right, uint64_t key)
+{
+    const uint64_t *base = keys;
+    while (length > 1) {
+        int64_t half = length / 2;
+        int64_t behind = (base[half - 1] < key) | (right & (base[half - 1] == key));
+        base += half & -behind; /* no branch: which way it goes is as good as random */
+        length -= half;
+    }
+    return base - keys + ((*base < key) | (right & (*base == key)));
+}
+
+static int64_t bound(const search_job *job, int64_t line, uint64_t key)
 {
     int64_t low = 0, high = job->length;
     while (low < high) {
-        int64_t middle = low + (high - low) / 2, at = sorter ? sorter[middle] : middle;
-        uint64_t found = tn_key_of(line + at * stride, job->sorted->dtype);
+        int64_t middle = low + (high - low) / 2;
+        uint64_t found = sorted_key(job, line, middle);
         if (found < key || (job->right && found == key))
             low = middle + 1;
         else
@@ -31,17 +50,22 @@ static int64_t bound(const search_job *job, const char *line, int64_t stride, co
     return low;
 }
 
+static void make_keys(void *context, int64_t begin, int64_t end)
+{
+    const search_job *job = context;
+    for (int64_t i = begin; i < end; i++)
+        job->keys[i] = sorted_key(job, i / job->length * job->length, i % job->length);
+}
+
 static void search_part(void *context, int64_t begin, int64_t end)
 {
     const search_job *job = context;
-    int64_t size = tn_operand_itemsize(job->sorted);
+    int64_t size = tn_operand_itemsize(job->values);
     for (int64_t i = begin; i < end; i++) {
-        int64_t line = job->sorted->ndim > 1 ? i / job->lanes : 0;
-        const char *at = (const char *)job->sorted->data + line * job->length * size;
-        const int64_t *sorter =
-            job->sorter ? (const int64_t *)job->sorter->data + line * job->length : NULL;
+        int64_t line = job->sorted->ndim > 1 ? i / job->lanes * job->length : 0;
         uint64_t key = tn_key_of((const char *)job->values->data + i * size, job->values->dtype);
-        int64_t found = bound(job, at, size, sorter, key);
+        int64_t found = job->keys ? bound_of_keys(job->keys + line, job->length, job->right, key)
+                                  : bound(job, line, key);
         if (job->out->dtype == TN_INT32)
             ((int32_t *)job->out->data)[i] = (int32_t)found;
         else
@@ -49,7 +73,7 @@ static void search_part(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Output int64 or int32; inputs sorted, values, ?sorter; all contiguous; scalar right. */
+/* Output int64 or int32; inputs sorted (not empty), values, ?sorter; all contiguous; scalar right. */
 tn_status TN_KERNEL(searchsorted)(const tn_launch_desc *launch)
 {
     search_job job = {.out = tn_output(launch, 0),
@@ -58,12 +82,19 @@ tn_status TN_KERNEL(searchsorted)(const tn_launch_desc *launch)
                       .sorter = tn_input(launch, 2),
                       .right = launch->scalars[0].i != 0,
                       .lanes = 1};
+    int64_t elements = tn_operand_numel(job.sorted), count = tn_operand_numel(job.out);
     job.length = job.sorted->ndim ? job.sorted->sizes[job.sorted->ndim - 1] : 1;
     if (job.values->ndim > 0)
         job.lanes = job.values->sizes[job.values->ndim - 1];
     if (job.sorter->flags & TN_OPERAND_ABSENT)
         job.sorter = NULL;
-    tn_parallel_for(tn_operand_numel(job.out), GRAIN, search_part, &job);
+    if (count >= elements / 4) {
+        job.keys = tn_scratch(0, sizeof *job.keys * (size_t)elements);
+        if (!job.keys)
+            return TN_ERROR_OUT_OF_MEMORY;
+        tn_parallel_for(elements, GRAIN, make_keys, &job);
+    }
+    tn_parallel_for(count, GRAIN, search_part, &job);
     return TN_OK;
 }
 
