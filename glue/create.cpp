@@ -6,6 +6,10 @@
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
+#include <ATen/ops/imag.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/real.h>
+
 #include "fallback.h"
 #include "launch.h"
 #include "tn/op/create.h"
@@ -105,22 +109,49 @@ bool any_complex(const at::Scalar& start, const at::Scalar& end, const at::Tenso
     return start.isComplex() || end.isComplex() || out.is_complex();
 }
 
+// Real and imaginary parts are spaced each for itself.
+at::Tensor& complex_points_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out)
+{
+    TORCH_CHECK(out.is_complex(), "linspace and logspace: complex limits need a complex result, got ",
+                out.scalar_type());
+    TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+    auto first = start.toComplexDouble(), last = end.toComplexDouble();
+    fill_flat(out, steps, [&](const at::Tensor& flat) {
+        auto real = at::real(flat), imaginary = at::imag(flat);
+        points_out(first.real(), last.real(), steps, 0, real);
+        points_out(first.imag(), last.imag(), steps, 0, imaginary);
+    });
+    return out;
+}
+
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out)
 {
     if (any_complex(start, end, out))
-        return call_fallback<at::Tensor&(const at::Scalar&, const at::Scalar&, int64_t, at::Tensor&)>(
-            "aten::linspace", "out", start, end, steps, out);
+        return complex_points_out(start, end, steps, out);
     return points_out(start, end, steps, 0, out);
+}
+
+// Where the kernel's logarithm of the base does not help: powers of a complex or negative number.
+at::Tensor& powers_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
+                       at::ScalarType dtype, at::Tensor& out)
+{
+    TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+    auto exponents = new_tensor({steps}, dtype, out.device());
+    linspace_out(start, end, steps, exponents);
+    fill_flat(out, steps, [&](const at::Tensor& flat) { flat.copy_(at::pow(base, exponents)); });
+    return out;
 }
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
                          at::Tensor& out)
 {
-    if (any_complex(start, end, out) || base <= 0)
-        return call_fallback<at::Tensor&(const at::Scalar&, const at::Scalar&, int64_t, double,
-                                         at::Tensor&)>("aten::logspace", "out", start, end, steps, base,
-                                                       out);
-    return points_out(start, end, steps, base, out);
+    if (any_complex(start, end, out)) {
+        TORCH_CHECK(out.is_complex(), "linspace and logspace: complex limits need a complex result, got ",
+                    out.scalar_type());
+        return powers_out(start, end, steps, base, at::kComplexDouble, out);
+    }
+    return base > 0 ? points_out(start, end, steps, base, out)
+                    : powers_out(start, end, steps, base, at::kDouble, out);
 }
 
 at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& out)

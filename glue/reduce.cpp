@@ -48,14 +48,18 @@ void launch_reduce(int op, const at::Tensor& out, const at::Tensor& self, uint64
     if (out.numel() == 0)
         return;
     at::Tensor in = is_wide_complex(out.scalar_type()) ? settled(self, compute) : self;
+    if (out.scalar_type() == at::kBool && (op == TN_OP_sum || op == TN_OP_prod)) {
+        op = op == TN_OP_sum ? TN_OP_any : TN_OP_all; // of truth values
+        compute = self.scalar_type();
+    }
     Launch(op).out(out).in(in).scalar(mask_scalar(mask)).compute(compute).run();
 }
 
 bool serves(const at::Tensor& self, at::ScalarType compute)
 {
-    if (is_wide_complex(compute))
+    if (is_wide_complex(compute) || compute == at::kBool)
         return is_row_tensor(self) || (is_neuron(self) && is_wide_complex(self.scalar_type()));
-    return is_row_tensor(self) && is_row_dtype(compute) && compute != at::kBool;
+    return is_row_tensor(self) && is_row_dtype(compute);
 }
 
 // ---- structured ops: functional and out= form of each -----------------------------------------

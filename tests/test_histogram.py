@@ -1,4 +1,4 @@
-"""bincount, histc, distances, cross products, mode, slices that differ and reductions by index against CPU torch."""
+"""Histograms, distances, cross products, mode, slices that differ and reductions by index against CPU torch."""
 
 import pytest
 import torch
@@ -51,6 +51,46 @@ def test_bad_histc():
     same_error(lambda t: t.histc(3), torch.tensor([1.0, NAN]))
     same_error(lambda t: t.histc(3), torch.tensor([1.0, torch.inf]))
     same_error(lambda t: t.histc(3), torch.ones(3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_histogram(dtype):
+    x, w = sample(40, 30, dtype=dtype), normal(40, 30, dtype=dtype)
+    edges = torch.tensor([-40, -10, 0, 0.5, 7, 30], dtype=dtype)
+    compare(lambda t: torch.histogram(t, 7), x, exact=False)
+    compare(lambda t: torch.histogram(t.t(), 5, range=(-20.0, 20.0)), x, exact=False)
+    compare(lambda t, e: torch.histogram(t, e), x, edges)
+    compare(lambda t, e: torch.histogram(t, e, out=(torch.empty(5).to(t), torch.empty(6).to(t))), x, edges)
+    compare(lambda t, w, e: torch.histogram(t, e, weight=w, density=True), x, w, edges, exact=False)
+    compare(lambda t: torch.histogram(t, 4, density=True), x, exact=False)
+    compare(lambda t: (torch.histogram(t[:0], 3), torch.histogram(t[:1, :1], 2)), x)
+    compare(lambda t: torch.histogram(t, 3, range=(0.0, 3.0)), torch.tensor([0, 1, NAN, 3, 4, torch.inf], dtype=dtype))
+
+
+def test_histogramdd():
+    x, w = sample(300, 3), sample(300, seed=1)
+    edges = [torch.tensor([-50.0, -5, 5, 50]), torch.tensor([0.0, 1]), torch.tensor([-30.0, 0, 30])]
+    compare(lambda t: torch.histogramdd(t, [3, 2, 4]), x)
+    compare(lambda t, w: torch.histogramdd(t, [3, 2, 4], range=[-9.0, 9, 0, 5, -40, 40], weight=w), x, w)
+    compare(lambda t, a, b, c: torch.histogramdd(t, [a, b, c], density=True), x, *edges, exact=False)
+
+
+def test_bad_histograms():
+    x = normal(6)
+    for bad in (0, -1):
+        same_error(lambda t: torch.histogram(t, bad), x)
+    same_error(lambda t: torch.histogram(t, 3), torch.tensor([1.0, NAN]))
+    same_error(lambda t: torch.histogram(t, 3, range=(3.0, 0.0)), x)
+    same_error(lambda t: torch.histogram(t.int(), 3), x)
+    same_error(lambda t: torch.histogram(t, t.double()), x)
+    same_error(lambda t: torch.histogram(t, t.view(2, 3)), x)
+    same_error(lambda t: torch.histogram(t, t[:0]), x)
+    same_error(lambda t: torch.histogram(t, t[:1]), x)
+    same_error(lambda t: torch.histogram(t, 3, weight=t[:2]), x)
+    same_error(lambda t: torch.histogram(t, 3, weight=t.double()), x)
+    same_error(lambda t: torch.histogramdd(t, [2]), x)
+    same_error(lambda t: torch.histogramdd(t.view(3, 2), [2]), x)
+    same_error(lambda t: torch.histogramdd(t.view(3, 2), [2, 3], range=[0.0, 1]), x)
 
 
 NORMS = [0, 0.5, 1, 1.5, 2, 3, float("inf")]
@@ -204,6 +244,33 @@ def test_unfold_gradients(dtype):
     for dim, size, step in [(1, 5, 2), (1, 4, 4), (1, 3, 7), (0, 4, 1), (-1, 2, 1), (1, 20, 1)]:
         compare(lambda t: windows(t, dim, size, step), x, strides=False)
     compare(lambda t: windows(t, 0, 1, 1), x[0, 0, 0], strides=False)
+
+
+def test_truth_values_as_result():
+    for x in (sample(6, 7) % 3, sample(6, 7, dtype=torch.int32), sample(6, 7, dtype=torch.bool), normal(6, 7).to(torch.complex64)):
+        compare(lambda t: (t.prod(1, dtype=torch.bool), t.prod(dtype=torch.bool), t.sum(0, dtype=torch.bool), t[:, :2].prod(1, dtype=torch.bool)), x)
+
+
+def test_complex_and_negative_spacing():
+    def spaced(function, *arguments, **options):
+        def run(t):
+            return function(*arguments, device=t.device, **options)
+        compare(run, torch.ones(1), exact=False)
+    for steps in (0, 1, 4, 7):
+        spaced(torch.linspace, 1j, 2 + 3j, steps)
+        spaced(torch.logspace, 1j, 1 + 3j, steps, 2.5)
+        spaced(torch.linspace, 0, 1, steps, dtype=torch.complex128)
+        spaced(torch.logspace, 0, 6, steps, -2)
+        spaced(torch.logspace, 0, 3, steps, 0)
+    for function in (torch.linspace, torch.logspace):
+        same_error(lambda t: function(1j, 2, 3, out=torch.empty(3, device=t.device)), torch.ones(1))
+
+
+def test_empty_take_and_logsigmoid():
+    index = torch.empty(0, 2, dtype=torch.long)
+    compare(lambda t, i: (t.take(i), t[:0].take(i), F.logsigmoid(t[:0]), F.logsigmoid(t.view(3, 1)[:, :0])), torch.ones(3), index)
+    same_error(lambda t, i: t[:0].take(i.new_zeros(1)), torch.ones(3), index)
+    compare_gradients(lambda t, i: F.logsigmoid(t[:0]).sum() + t.take(i).sum(), torch.ones(3), index)
 
 
 def test_same_bits_for_any_number_of_threads():
