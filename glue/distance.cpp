@@ -40,7 +40,9 @@ std::pair<at::Tensor, at::Tensor> with_one_batch(const at::Tensor& a, const at::
     auto batch = at::infer_size_dimvector(a.sizes().slice(0, static_cast<size_t>(a.dim() - 2)),
                                           b.sizes().slice(0, static_cast<size_t>(b.dim() - 2)));
     auto expanded = [&](const at::Tensor& tensor) {
-        at::DimVector sizes(batch.begin(), batch.end());
+        at::DimVector sizes;
+        for (int64_t size : batch)
+            sizes.push_back(size);
         sizes.push_back(tensor.size(-2));
         sizes.push_back(tensor.size(-1));
         return tensor.expand(sizes);

@@ -21,7 +21,7 @@ static T NAME(extremum)(const T *x, int64_t n)
             TN_EACH(l, LANES)
             {
                 T v = x[i + l];
-                lane[l] = (v RELATION lane[l]) | IS_NAN(v) ? v : lane[l];
+                lane[l] = ((v RELATION lane[l]) | IS_NAN(v)) ? v : lane[l];
             }
         best = lane[0];
         for (int l = 1; l < LANES; l++)

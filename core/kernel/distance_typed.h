@@ -2,6 +2,10 @@
  *   T          the type          NAME(x)  x with its suffix
  *   MAGNITUDE, LARGER, POWER, ROOT of the type */
 
+#define JOIN_LANES(JOIN)                                                                           \
+    for (int w = LANES / 2; w > 0; w /= 2)                                                         \
+        for (int l = 0; l < w; l++)                                                                \
+            lane[l] = JOIN(lane[l], lane[l + w])
 #define SUM_LANES(VALUE, JOIN)                                                                     \
     do {                                                                                           \
         for (; i + LANES <= n; i += LANES)                                                         \
@@ -14,9 +18,7 @@
             T d = MAGNITUDE(a[i + l] - b[i + l]), v = (VALUE);                                     \
             lane[l] = JOIN(lane[l], v);                                                            \
         }                                                                                          \
-        for (int w = LANES / 2; w > 0; w /= 2)                                                     \
-            for (int l = 0; l < w; l++)                                                            \
-                lane[l] = JOIN(lane[l], lane[l + w]);                                              \
+        JOIN_LANES(JOIN);                                                                          \
     } while (0)
 #define PLUS(x, y) ((x) + (y))
 
@@ -38,7 +40,9 @@ static T NAME(distance)(const distance_job *job, const T *a, const T *b)
         SUM_LANES(d, LARGER);
         return lane[0];
     default:
-        SUM_LANES(POWER(d, p), PLUS);
+        for (; i < n; i++)
+            lane[i % LANES] += POWER(MAGNITUDE(a[i] - b[i]), p);
+        JOIN_LANES(PLUS);
         return POWER(lane[0], 1 / p);
     }
 }
@@ -118,6 +122,7 @@ static void NAME(gradients)(void *context, int64_t begin, int64_t end)
     }
 }
 
+#undef JOIN_LANES
 #undef SUM_LANES
 #undef PLUS
 #undef ADD_TERMS

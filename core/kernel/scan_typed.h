@@ -151,7 +151,8 @@ static void NAME(scan_columns)(void *context, int64_t begin, int64_t end)
                                        unit / job->tiles_per_run * run + first);
         for (int64_t k = 0; k < axes->count; k++) {
             LOAD(job->in + offset[0] + k * job->stride[0], across[0], job->in_dtype, row, width);
-            TN_EACH(j, width) STEP(acc[j], best[j], row[j], k);
+            for (int64_t j = 0; j < width; j++)
+                STEP(acc[j], best[j], row[j], k);
             NAME(store)(job, offset, k, across, acc, best, width);
         }
     }
