@@ -215,9 +215,10 @@ tn_status TN_KERNEL(batch_norm_gather)(const tn_launch_desc *launch)
     const tn_operand *counts = tn_input(launch, 2);
     int64_t n = launch->scalars[0].i;
     double momentum = launch->scalars[2].d, eps = launch->scalars[3].d, total = 0;
-    double *mean = TN_ISA_NAME(tn_channel_vectors)(n, 4), *m2 = mean + n, *unbiased = m2 + n;
+    double *mean = TN_ISA_NAME(tn_channel_vectors)(n, 4);
     if (!mean)
         return TN_ERROR_OUT_OF_MEMORY;
+    double *m2 = mean + n, *unbiased = m2 + n;
     fill(mean, 0, 2 * n);
     for (int64_t w = 0; w < means->sizes[0]; w++) {
         double count = tn_is_present(counts) ? number_at(counts, w) : launch->scalars[1].d;
