@@ -40,38 +40,71 @@ void read(Resample& resample, std::optional<double> scale)
     resample.parameters.insert(resample.parameters.end(), {scale.value_or(0), 0, 0});
 }
 
+// Bytes pass through fp32. Interpolated ones are rounded and bounded after each dimension, the innermost first, as
+// on the CPU.
+void resample_bytes(const at::Tensor& out, const at::Tensor& self, const Resample& resample)
+{
+    at::Tensor image = self.to(at::kFloat);
+    if (resample.kind == Taps::Nearest || resample.kind == Taps::NearestExact) {
+        at::Tensor result = new_tensor(out.sizes(), at::kFloat, out.device());
+        resample.run(result, image);
+        out.copy_(result);
+        return;
+    }
+    for (int64_t d = resample.spatial - 1; d >= 0; d--) {
+        int64_t dim = self.dim() - resample.spatial + d;
+        at::DimVector sizes(image.sizes());
+        sizes[dim] = out.size(dim);
+        at::Tensor result = new_tensor(sizes, at::kFloat, out.device());
+        Resample one{.kind = resample.kind, .spatial = 1, .align_corners = resample.align_corners};
+        one.parameters.append(resample.parameters.begin() + 3 * d, resample.parameters.begin() + 3 * d + 3);
+        one.run(result.transpose(dim, -1), image.transpose(dim, -1));
+        image = result.add_(0.5).floor_().clamp_(0, 255);
+    }
+    out.copy_(image);
+}
+
 template <class Meta, Taps Kind, int Spatial, bool Gradient, class... Args>
 struct Upsample {
-    static inline std::string name, out_overload; // of the dispatcher, for the fallback
+    // Of the dispatcher, for the fallback. Plain pointers: strings would be constructed after add() has set them.
+    static inline const char *name = nullptr, *out_overload = nullptr;
 
+    static bool serves(const at::Tensor& self)
+    {
+        bool bytes = Kind == Taps::Nearest || Kind == Taps::NearestExact || Spatial == 2;
+        return resamples(self) || (self.scalar_type() == at::kByte && bytes && !Gradient);
+    }
     static void into(Structured<Meta>& op, const at::Tensor& self, Args... args)
     {
         op.meta(self, args...);
         Resample resample{.kind = Kind, .spatial = Spatial, .gradient = Gradient};
         (read(resample, args), ...);
-        resample.run(op.output(), self);
+        if (self.scalar_type() == at::kByte)
+            resample_bytes(op.output(), self, resample);
+        else
+            resample.run(op.output(), self);
         op.finish();
     }
     static at::Tensor functional(const at::Tensor& self, Args... args)
     {
-        if (!resamples(self))
-            return call_fallback<at::Tensor(const at::Tensor&, Args...)>(name.c_str(), "", self, args...);
+        if (!serves(self))
+            return call_fallback<at::Tensor(const at::Tensor&, Args...)>(name, "", self, args...);
         Structured<Meta> op;
         into(op, self, args...);
         return op.take();
     }
     static at::Tensor& out(const at::Tensor& self, Args... args, at::Tensor& out)
     {
-        if (!resamples(self))
+        if (!serves(self))
             return call_fallback<at::Tensor&(const at::Tensor&, Args..., at::Tensor&)>(
-                name.c_str(), out_overload.c_str(), self, args..., out);
+                name, out_overload, self, args..., out);
         Structured<Meta> op(Variant::Out, {out});
         into(op, self, args...);
         return out;
     }
     static void add(torch::Library& m, const std::string& plain)
     {
-        name = "aten::" + plain;
+        name = (new std::string("aten::" + plain))->c_str();
         out_overload = Gradient ? "grad_input" : "out";
         m.impl(plain.c_str(), &functional);
         m.impl((plain + "." + out_overload).c_str(), &out);

@@ -188,3 +188,52 @@ def test_nothing_falls_back(monkeypatch):
     w, b = torch.randn(5, 8).to("neuron").requires_grad_(), torch.randn(5).to("neuron").requires_grad_()
     torch.nn.functional.linear(x, w, b).sum().backward()
     assert x.grad.shape == x.shape and w.grad.shape == w.shape
+
+
+# ---- products of fp8 matrices with scales ----------------------------------------------------------------------------
+
+
+def scaled_factors(dtype=torch.float8_e4m3fn):
+    generator = torch.Generator().manual_seed(0)
+    return (torch.randn(32, 48, generator=generator).to(dtype), torch.randn(16, 48, generator=generator).to(dtype).t())
+
+
+@pytest.mark.parametrize("out_dtype", [None, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn])
+@pytest.mark.parametrize("rows", [False, True])
+def test_scaled_mm(out_dtype, rows):
+    a, b = scaled_factors()
+    generator = torch.Generator().manual_seed(1)
+    scale_a = torch.rand(32, 1, generator=generator) if rows else torch.tensor(0.5)
+    scale_b = torch.rand(1, 16, generator=generator) if rows else torch.tensor([1.5])
+    bias = torch.arange(16.0)
+    for options in ({}, {"bias": bias}, {"bias": bias.bfloat16(), "scale_result": torch.tensor(2.0)}):
+        exact = a.double() @ b.double() * scale_a.double() * scale_b.double()
+        exact = exact + (bias.double() if "bias" in options else 0)
+        dtype = out_dtype or a.dtype
+        exact = exact / (2 if "scale_result" in options and dtype == torch.float8_e4m3fn else 1)
+        actual = torch._scaled_mm(a.to("neuron"), b.to("neuron"), scale_a.to("neuron"), scale_b.to("neuron"), out_dtype=out_dtype,
+                                  **{name: value.to("neuron") for name, value in options.items()}).cpu()
+        assert actual.dtype == dtype and actual.shape == (32, 16)
+        tolerance = {torch.float32: 1e-5, torch.bfloat16: 4e-3, torch.float16: 5e-4, torch.float8_e4m3fn: 6.3e-2}[dtype]
+        torch.testing.assert_close(actual.double(), exact, rtol=tolerance, atol=1e-5 if dtype != torch.float8_e4m3fn else 2e-3)
+
+
+def test_scaled_mm_of_other_fp8_dtypes_and_out():
+    a, b = scaled_factors(torch.float8_e5m2)
+    one = torch.tensor(1.0)
+    out = torch.empty(0, device="neuron")
+    torch._scaled_mm(a.to("neuron"), b.to("neuron"), one.to("neuron"), one.to("neuron"), out_dtype=torch.float32, out=out)
+    torch.testing.assert_close(out.cpu(), (a.double() @ b.double()).float())
+
+
+def test_scaled_mm_refuses_what_the_cpu_refuses():
+    a, b = scaled_factors()
+    one = torch.tensor(1.0)
+    for args, options in (((a, b.t(), one, one), {}), ((a[0], b, one, one), {}), ((a.float(), b.float(), one, one), {}),
+                          ((a, b, one.double(), one), {}), ((a, b, torch.ones(32), torch.ones(16)), {}),
+                          ((a, b, torch.ones(32, 1), one), {}), ((a, b, one, one), {"bias": torch.ones(5)}),
+                          ((a, b, one, one), {"scale_result": torch.ones(3)})):
+        with pytest.raises(Exception) as cpu:
+            torch._scaled_mm(*args, **options)
+        with pytest.raises(cpu.type):
+            torch._scaled_mm(*(value.to("neuron") for value in args), **{name: value.to("neuron") for name, value in options.items()})

@@ -70,3 +70,36 @@ def test_constant_padding():
         compare(lambda x: F.pad(x, (1, 2, 0, 3), value=1), sample(3, 4, 5, dtype=dtype))
     compare(lambda x: F.pad(x, (-1, 2, -1, 0)), images(2))
     compare_gradients(lambda x: F.pad(x, (1, -2)), images(2))
+
+
+# ---- bytes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode,dims", [("nearest", 1), ("nearest", 2), ("nearest", 3), ("nearest-exact", 2)])
+def test_nearest_bytes_are_equal(mode, dims):
+    x = torch.arange(2 * 3 * 9 ** dims).remainder(251).to(torch.uint8).reshape(2, 3, *(9,) * dims)
+    for size in (4, 20):
+        expected = F.interpolate(x, size=(size,) * dims, mode=mode)
+        assert torch.equal(F.interpolate(x.to("neuron"), size=(size,) * dims, mode=mode).cpu(), expected)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_interpolated_bytes(mode, align, layout):
+    """The CPU rounds weights to 16 bits, so that a few results differ by one."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (2, 3, 17, 23), generator=generator, dtype=torch.uint8).contiguous(memory_format=layout)
+    for size in ((7, 40), (40, 9), (60, 70)):
+        expected = F.interpolate(x, size=size, mode=mode, align_corners=align)
+        actual = F.interpolate(x.to("neuron"), size=size, mode=mode, align_corners=align).cpu()
+        assert actual.dtype == torch.uint8 and actual.stride() == expected.stride()
+        difference = (actual.int() - expected.int()).abs()
+        assert difference.max() <= 1 and (difference != 0).float().mean() < 0.02
+
+
+def test_other_modes_refuse_bytes():
+    x = torch.zeros(1, 2, 5, dtype=torch.uint8)
+    for value in (x, x.to("neuron")):
+        with pytest.raises(NotImplementedError):
+            F.interpolate(value, size=7, mode="linear")
