@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -218,6 +219,48 @@ def test_atan2_ulps():
     x, y = normal(20000), normal(20000, seed=1)
     for scale in (1, 1e-3, 1e5):
         assert ulps(torch.atan2(y.to("neuron"), (x * scale).to("neuron")).cpu(), torch.atan2(y.double(), (x * scale).double())) <= 2.0
+
+
+# fp64 against the x87's 64-bit significand; include/tn/tile/double.h states the same bounds.
+DOUBLE_ULPS = {
+    "exp": (1.0, 709), "log": (1.0, 1e6), "sin": (1.0, 1e6), "cos": (1.0, 1e6), "tanh": (3.0, 30), "sigmoid": (3.0, 700),
+}
+
+
+def double_ulps(actual, exact):
+    exponent = np.floor(np.log2(np.maximum(np.abs(exact), np.longdouble(2) ** -1022)))
+    return float(np.max(np.abs(actual.astype(np.longdouble) - exact) / np.longdouble(2) ** (exponent - 52)))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no wider type to compare with")
+@pytest.mark.parametrize("name", DOUBLE_ULPS)
+def test_double_ulps(name):
+    bound, reach = DOUBLE_ULPS[name]
+    w = np.linspace(-1, 1, 20011)
+    x = np.concatenate([w * reach, w, w * 1e-3, np.arange(1, 3000) * np.pi / 2])
+    if name == "log":
+        x = np.concatenate([np.abs(x[x != 0]), 1 + w * 0.3, 1 + w * 1e-6, np.exp(w * 700), 2.0 ** -1074 * np.arange(1, 99)])
+    elif name != "sin" and name != "cos":
+        x = x[:3 * w.size]
+    wide = x.astype(np.longdouble)
+    exact = 1 / (1 + np.exp(-wide)) if name == "sigmoid" else getattr(np, name)(wide)
+    measured = double_ulps(getattr(torch, name)(torch.from_numpy(x).to("neuron")).cpu().numpy(), exact)
+    assert measured <= bound, f"{name}: {measured:.2f} ULPs"
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no wider type to compare with")
+def test_double_pow_ulps():
+    base, exponent = normal(20000, dtype=torch.float64).exp(), (normal(20000, dtype=torch.float64, seed=1) * 10).clamp(-45, 45)
+    exact = np.power(base.numpy().astype(np.longdouble), exponent.numpy().astype(np.longdouble))
+    assert double_ulps((base.to("neuron") ** exponent.to("neuron")).cpu().numpy(), exact) <= 1.5
+
+
+def test_double_special_values():
+    values = torch.tensor(SPECIAL + [709.7, 709.8, -708.5, -745.0, -746.0, 5e-324, 1e308, 2.0 ** 53 + 1, 2.0 ** 53, -7.0, 1e6, 2.0 ** 21],
+                          dtype=torch.float64)
+    check(torch.pow, values.repeat(len(values)), values.repeat_interleave(len(values)))
+    for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid"):
+        check(getattr(torch, name), values)
 
 
 def test_sinc_ulps():

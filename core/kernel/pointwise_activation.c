@@ -76,7 +76,7 @@ OPERATOR_R(softshrink, 1, 0);
 REAL_LIBM(elu, 1, ELU, a < 0 ? EXPM1(a * input_scale) * alpha * scale : a * scale)
 OPERATOR_R(elu, 1, 0);
 #define ELU_BACKWARD ELU; bool is_result = tn_call_int(call, 3) != 0
-REAL_LIBM(elu_backward, 2, ELU_BACKWARD,
+REAL(elu_backward, 2, ELU_BACKWARD,
           b > 0       ? a * scale
           : is_result ? a * input_scale * (b + alpha * scale)
                       : a * input_scale * alpha * scale * EXP(b * input_scale))
@@ -85,12 +85,12 @@ OPERATOR_R(elu_backward, 2, 0);
 #define SOFTPLUS SCALAR(beta, 0); SCALAR(limit, 1)
 REAL_LIBM(softplus, 1, SOFTPLUS, a * beta > limit ? a : LOG1P(EXP(a * beta)) / beta)
 OPERATOR_R(softplus, 1, 0);
-REAL_LIBM(softplus_backward, 2, SOFTPLUS, b * beta > limit ? a : a * SIGMOID(b * beta))
+REAL(softplus_backward, 2, SOFTPLUS, b * beta > limit ? a : a * SIGMOID(b * beta))
 OPERATOR_R(softplus_backward, 2, 0);
 
 REAL_LIBM(log_sigmoid, 1, NO_SETUP, MIN(a, (real)0) - LOG1P(EXP(-ABS(a))))
 OPERATOR_R(log_sigmoid, 1, 0);
-REAL_LIBM(log_sigmoid_backward, 2, NO_SETUP, a * SIGMOID(-b))
+REAL(log_sigmoid_backward, 2, NO_SETUP, a * SIGMOID(-b))
 OPERATOR_R(log_sigmoid_backward, 2, 0);
 
 /* Complex gradients are conjugates of the derivatives. */
@@ -106,11 +106,11 @@ REAL(tanh_backward, 2, NO_SETUP, a * (1 - b * b))
 COMPLEX(tanh_backward, 2, NO_SETUP, conjugate_product(a, ONE_MINUS(complex_mul(b, b))))
 OPERATOR_RC(tanh_backward, 2, 0);
 
-REAL_LIBM(silu, 1, NO_SETUP, a / (1 + EXP(-a)))
+REAL(silu, 1, NO_SETUP, a / (1 + EXP(-a)))
 COMPLEX(silu, 1, NO_SETUP, complex_mul(a, complex_sigmoid(a)))
 OPERATOR_RC(silu, 1, 0);
 #define SILU_SLOPE(s) (s) * (1 + b * (1 - (s)))
-REAL_LIBM(silu_backward, 2, NO_SETUP, a * SILU_SLOPE(SIGMOID(b)))
+REAL(silu_backward, 2, NO_SETUP, a * SILU_SLOPE(SIGMOID(b)))
 OPERATOR_R(silu_backward, 2, 0);
 
 REAL_LIBM(mish, 1, NO_SETUP, a * TANH(LOG1P(EXP(a))))
@@ -119,11 +119,11 @@ OPERATOR_R(mish, 1, 0);
 REAL_LIBM(mish_backward, 2, NO_SETUP, a * MISH_SLOPE(TANH(LOG1P(EXP(b)))))
 OPERATOR_R(mish_backward, 2, 0);
 
-REAL_LIBM(glu, 2, NO_SETUP, a * SIGMOID(b))
+REAL(glu, 2, NO_SETUP, a * SIGMOID(b))
 OPERATOR_R(glu, 2, 0);
 /* Of the gated half: inputs are gradient, value, gate. */
 #define GATE_SLOPE(s) ((s) * (1 - (s)))
-REAL_LIBM(glu_gate_backward, 3, NO_SETUP, a * b * GATE_SLOPE(SIGMOID(c)))
+REAL(glu_gate_backward, 3, NO_SETUP, a * b * GATE_SLOPE(SIGMOID(c)))
 OPERATOR_R(glu_gate_backward, 3, 0);
 
 /* ---- GELU (Hendrycks and Gimpel 2016): x Phi(x), and its tanh form -------------------------------- */
@@ -135,9 +135,9 @@ OPERATOR_R(glu_gate_backward, 3, 0);
 #define TANH_OF(x) TANH(ROOT_TWO_OVER_PI * ((x) + CUBIC * (x) * (x) * (x)))
 #define TANH_SLOPE(x) (ROOT_TWO_OVER_PI * (1 + 3 * CUBIC * (x) * (x)))
 
-REAL_LIBM(gelu_erf, 1, NO_SETUP, (real)0.5 * a * (1 + ERF_ABSOLUTE(a * ROOT_HALF)))
+REAL(gelu_erf, 1, NO_SETUP, (real)0.5 * a * (1 + ERF_ABSOLUTE(a * ROOT_HALF)))
 REAL_LIBM(gelu_tanh, 1, NO_SETUP, (real)0.5 * a * (1 + TANH_OF(a)))
-REAL_LIBM(gelu_erf_backward, 2, NO_SETUP,
+REAL(gelu_erf_backward, 2, NO_SETUP,
           a * ((real)0.5 * (1 + ERF_ABSOLUTE(b * ROOT_HALF)) +
                b * EXP((real)-0.5 * b * b) * INVERSE_ROOT_TWO_PI))
 #define GELU_TANH_SLOPE(t)                                                                         \

@@ -173,7 +173,7 @@ static inline int64_t pow_i64_of(int64_t base, int64_t exponent)
     return WRAP(result);
 }
 
-REAL_LIBM(pow, 2, NO_SETUP, POW(a, b))
+REAL(pow, 2, NO_SETUP, POW(a, b))
 WHOLE_SCALAR(pow, 2, NO_SETUP, pow_i64_of(a, b))
 COMPLEX(pow, 2, NO_SETUP, complex_pow(a, b))
 OPERATOR_RIC(pow, 2, 0);
@@ -186,7 +186,7 @@ REAL(pow_inverse_root, 1, NO_SETUP, 1 / SQRT(a))
 REAL(pow_inverse, 1, NO_SETUP, 1 / a)
 REAL(pow_inverse_square, 1, NO_SETUP, 1 / (a * a))
 REAL(pow_same, 1, NO_SETUP, a)
-REAL_LIBM(pow_any, 1, real exponent = (real)rounded_scalar(call, 0), POW(a, exponent))
+REAL(pow_any, 1, real exponent = (real)rounded_scalar(call, 0), POW(a, exponent))
 WHOLE_SCALAR(pow_scalar, 1, int64_t exponent = tn_call_int(call, 0), pow_i64_of(a, exponent))
 
 #define DEFINE_POW_SCALAR(TYPE)                                                                    \

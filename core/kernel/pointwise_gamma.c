@@ -135,7 +135,7 @@ static float lgamma_of_negative(double x)
 {
     return (float)tn_lgamma(x);
 }
-TN_TILE_EXCEPT(lgamma_f32, lgamma_lanes, x <= 0, lgamma_of_negative)
+TN_TILE_EXCEPT(lgamma_f32, float, lgamma_lanes, x <= 0, lgamma_of_negative)
 OPERATOR_R(lgamma, 1, 0);
 REAL_SCALAR(digamma, 1, NO_SETUP, (real)tn_digamma(a))
 OPERATOR_R(digamma, 1, 0);

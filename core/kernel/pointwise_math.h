@@ -8,6 +8,7 @@
 #include "kernel/complex_math.h"
 #include "kernel/convert.h"
 #include "kernel/pointwise.h"
+#include "tn/tile/double.h"
 #include "tn/tile/inverse.h"
 #include "tn/tile/math.h"
 
@@ -22,20 +23,19 @@
 #define TRUNC(x) BY_TYPE(x, __builtin_truncf, __builtin_trunc)(x)
 #define RINT(x) BY_TYPE(x, __builtin_rintf, __builtin_rint)(x)
 #define FMOD(x, y) BY_TYPE(x, fmodf, fmod)(x, y)
-#define EXP(x) BY_TYPE(x, tn_exp_f32, exp)(x)
+#define EXP(x) BY_TYPE(x, tn_exp_f32, tn_exp_f64)(x)
 #define EXPM1(x) BY_TYPE(x, tn_expm1_f32, expm1)(x)
-#define LOG(x) BY_TYPE(x, tn_log_f32, log)(x)
+#define LOG(x) BY_TYPE(x, tn_log_f32, tn_log_f64)(x)
 #define LOG1P(x) BY_TYPE(x, tn_log1p_f32, log1p)(x)
-#define TANH(x) BY_TYPE(x, tn_tanh_f32, tanh)(x)
+#define TANH(x) BY_TYPE(x, tn_tanh_f32, tn_tanh_f64)(x)
 #define ERF(x) BY_TYPE(x, tn_erf_f32, erf)(x)
 #define ERF_ABSOLUTE(x) BY_TYPE(x, tn_erf_absolute_f32, erf)(x)
+#if defined(__FMA__)
+#define POW(x, y) BY_TYPE(x, tn_pow_f32, tn_pow_f64)(x, y)
+#else
 #define POW(x, y) BY_TYPE(x, tn_pow_f32, pow)(x, y)
-#define SIGMOID(x) BY_TYPE(x, tn_sigmoid_f32, logistic)(x)
-
-TN_INLINE double logistic(double x)
-{
-    return 1 / (1 + exp(-x));
-}
+#endif
+#define SIGMOID(x) BY_TYPE(x, tn_sigmoid_f32, tn_sigmoid_f64)(x)
 
 /* A scalar that CPU torch casts to the tensor's dtype first. */
 static inline double rounded_scalar(const tn_tile_call *call, int index)

@@ -82,10 +82,16 @@ OPERATOR_RC(reciprocal, 1, 0);
     COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
     OPERATOR_RC(name, 1, 0);
 
-FUNCTION(exp, tn_exp_f32, exp)
+#define LANE_FUNCTION(name, F32, F64)                                                              \
+    TN_TILE_DEFINE(name##_f32, float, 1, NO_SETUP, F32(a))                                         \
+    TN_TILE_DEFINE(name##_f64, double, 1, NO_SETUP, F64(a))                                        \
+    COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
+    OPERATOR_RC(name, 1, 0);
+
+LANE_FUNCTION(exp, tn_exp_f32, tn_exp_f64)
 FUNCTION(exp2, tn_exp2_f32, exp2)
 FUNCTION(expm1, tn_expm1_f32, expm1)
-FUNCTION(log, tn_log_f32, log)
+LANE_FUNCTION(log, tn_log_f32, tn_log_f64)
 FUNCTION(log2, tn_log2_f32, log2)
 FUNCTION(log10, tn_log10_f32, log10)
 FUNCTION(log1p, tn_log1p_f32, log1p)
@@ -102,16 +108,19 @@ OPERATOR_R(logit, 1, 0);
 /* ---- circular and hyperbolic -------------------------------------------------------------------- */
 
 /* Lanes whose argument is too large for the vector reduction are done again by libm. */
-#define CIRCULAR(name, VALUE, LIBM)                                                                \
-    TN_TILE_DEFINE(name##_lanes, float, 1, NO_SETUP, VALUE(a))                                     \
+#define CIRCULAR_F32(name, VALUE, LIBM)                                                            \
+    TN_TILE_DEFINE(name##_lanes_f32, float, 1, NO_SETUP, VALUE(a))                                 \
     static float name##_of_large(double x)                                                         \
     {                                                                                              \
         return (float)LIBM(x);                                                                     \
     }                                                                                              \
-    TN_TILE_EXCEPT(name##_f32, name##_lanes, !(tn_absf(x) <= TN_TRIG_LIMIT), name##_of_large)      \
-    TN_TILE_DEFINE_SCALAR(name##_f64, double, 1, NO_SETUP, LIBM(a))                                \
+    TN_TILE_EXCEPT(name##_f32, float, name##_lanes_f32, !(tn_absf(x) <= TN_TRIG_LIMIT),            \
+                   name##_of_large)                                                                \
     COMPLEX(name, 1, NO_SETUP, complex_##name(a))                                                  \
     OPERATOR_RC(name, 1, 0);
+#define CIRCULAR_F64(name, VALUE, LIBM)                                                            \
+    TN_TILE_DEFINE(name##_lanes_f64, double, 1, NO_SETUP, VALUE(a))                                \
+    TN_TILE_EXCEPT(name##_f64, double, name##_lanes_f64, !(tn_abs(x) <= TN_TRIG_LIMIT_F64), LIBM)
 
 TN_INLINE float tan_lane(float x)
 {
@@ -122,19 +131,22 @@ TN_INLINE float tan_lane(float x)
     return x == 0 ? x : y;
 }
 
-CIRCULAR(sin, tn_sin_f32, sin)
-CIRCULAR(cos, tn_cos_f32, cos)
-CIRCULAR(tan, tan_lane, tan)
+CIRCULAR_F64(sin, tn_sin_f64, sin)
+CIRCULAR_F32(sin, tn_sin_f32, sin)
+CIRCULAR_F64(cos, tn_cos_f64, cos)
+CIRCULAR_F32(cos, tn_cos_f32, cos)
+TN_TILE_DEFINE_SCALAR(tan_f64, double, 1, NO_SETUP, tan(a))
+CIRCULAR_F32(tan, tan_lane, tan)
 FUNCTION(asin, tn_asin_f32, asin)
 FUNCTION(acos, tn_acos_f32, acos)
 FUNCTION(atan, tn_atan_f32, atan)
 FUNCTION(sinh, tn_sinh_f32, sinh)
 FUNCTION(cosh, tn_cosh_f32, cosh)
-FUNCTION(tanh, tn_tanh_f32, tanh)
+LANE_FUNCTION(tanh, tn_tanh_f32, tn_tanh_f64)
 FUNCTION(asinh, tn_asinh_f32, asinh)
 FUNCTION(acosh, tn_acosh_f32, acosh)
 FUNCTION(atanh, tn_atanh_f32, atanh)
-FUNCTION(sigmoid, tn_sigmoid_f32, logistic)
+LANE_FUNCTION(sigmoid, tn_sigmoid_f32, tn_sigmoid_f64)
 
 static double sinc_of(double x)
 {
@@ -147,7 +159,7 @@ static float sinc_of_large(double x)
     return (float)(sin((double)angle) / (double)angle);
 }
 TN_TILE_DEFINE(sinc_lanes, float, 1, NO_SETUP, tn_sinc_f32(a))
-TN_TILE_EXCEPT(sinc_f32, sinc_lanes, !(tn_absf(x) < 0x1p20f), sinc_of_large)
+TN_TILE_EXCEPT(sinc_f32, float, sinc_lanes, !(tn_absf(x) < 0x1p20f), sinc_of_large)
 TN_TILE_DEFINE_SCALAR(sinc_f64, double, 1, NO_SETUP, sinc_of(a))
 COMPLEX(sinc, 1, NO_SETUP, complex_sinc(a))
 OPERATOR_RC(sinc, 1, 0);

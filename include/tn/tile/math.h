@@ -4,7 +4,7 @@
  * (tests/test_pointwise.py holds every function to them):
  *   exp exp2 log log2 log10 log1p sinh cosh asinh acosh atanh pow 1 · expm1 erf 1.5 · sin cos 2 ·
  *   tanh sigmoid 2.5 · tan 3
- * fp64 is libm's. Functions that matter most work in fp32; where that costs accuracy the lane is
+ * fp64 is in double.h, or libm's. Functions that matter most work in fp32; where that costs accuracy the lane is
  * widened to fp64, which is exact enough to round once. */
 #ifndef TN_TILE_MATH_H
 #define TN_TILE_MATH_H

@@ -115,17 +115,17 @@ TN_INLINE int64_t tn_call_int(const tn_tile_call *call, int index)
         }                                                                                           \
     }
 
-/* Defines NAME for fp32 as LANES, but elements x for which TEST holds get OTHER(x). */
-#define TN_TILE_EXCEPT(NAME, LANES, TEST, OTHER)                                                    \
+/* Defines NAME for element type T as LANES, but elements x for which TEST holds get OTHER(x). */
+#define TN_TILE_EXCEPT(NAME, T, LANES, TEST, OTHER)                                                 \
     static void NAME(const tn_tile_call *call, int64_t n)                                           \
     {                                                                                               \
-        const float *in = call->in[0];                                                              \
-        float *out = call->out[0], kept[TN_LANE_COUNT];                                             \
+        const T *in = call->in[0];                                                                  \
+        T *out = call->out[0], kept[TN_LANE_COUNT];                                                 \
         for (int64_t i = 0; i < n; i += TN_LANE_COUNT) {                                            \
             int64_t m = n - i < TN_LANE_COUNT ? n - i : TN_LANE_COUNT;                              \
             int any = 0;                                                                            \
             for (int64_t l = 0; l < m; l++) {                                                       \
-                float x = in[i + l];                                                                \
+                T x = in[i + l];                                                                    \
                 any |= (TEST);                                                                      \
             }                                                                                       \
             if (any)                                                                                \
@@ -133,7 +133,7 @@ TN_INLINE int64_t tn_call_int(const tn_tile_call *call, int index)
             tn_tile_call block = {.in = {in + i}, .out = {out + i}};                                \
             LANES(&block, m);                                                                       \
             for (int64_t l = 0; any && l < m; l++) {                                                \
-                float x = kept[l];                                                                  \
+                T x = kept[l];                                                                      \
                 if (TEST)                                                                           \
                     out[i + l] = OTHER((double)x);                                                  \
             }                                                                                       \
