@@ -15,6 +15,7 @@ import torch
 
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "results"
 DEVICES = ("cpu", "neuron")
+PAUSE = 0.01  # OpenMP's idle threads spin for some milliseconds: until then they would hold a core of the other side
 
 
 def synchronize(device):
@@ -42,6 +43,8 @@ def interleave(functions, rounds=15, seconds=0.01, warmup=3):
     times = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
+            time.sleep(PAUSE)
+            function()
             times[name].append(time_calls(function, calls[name], name))
     return {name: {"min": min(t), "median": statistics.median(t)} for name, t in times.items()}
 

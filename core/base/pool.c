@@ -1,13 +1,17 @@
 /* The thread pool. It owns the workers and the one job that may be running.
  *
- * A job is a range cut into chunks that the caller and the workers claim by fetch-add on `next`.
+ * A job is a range cut into shares of whole chunks, one per thread. A thread claims the chunks of its own
+ * share by fetch-add, then helps with the others'. So whoever worked on some part of a tensor most likely
+ * gets the same part in the next job, while it is still in its core's cache.
+ *
  * The gate says who may touch it: (epoch << 32) | open | active. A worker joins by a
  * compare-and-swap that raises `active` while the job is open; the caller, out of chunks, closes
  * the job and waits for active == 0. So a worker that wakes late finds a closed gate and never sees
  * a dead job's context.
  *
  * Waking a sleeper costs its waker tens of microseconds. So when workers sleep the caller first
- * runs one grain alone, and wakes as many as the rest of the work, judged by that grain, is worth.
+ * runs one grain alone, and wakes as many as the rest of the work, judged by that grain, is worth. Short
+ * jobs in close succession add up until one of them wakes a worker, which then spins from job to job.
  *
  * Parking is Dekker's: a worker announces itself in `parked`, then looks at the gate again before
  * it sleeps; the caller opens the gate, then looks at `parked`. Both sides are sequentially
@@ -24,16 +28,23 @@
 enum { MAX_THREADS = 256, CHUNKS_PER_THREAD = 4 };
 enum { WORKER_SPIN_NS = 20000, CALLER_SPIN_NS = 20000, SPINS_PER_LOOK = 32 };
 enum { WAKE_WORTH_NS = 50000 }; /* of remaining work per thread woken */
+enum { SOON_NS = 100000 };      /* jobs that follow so closely are judged together */
 
 static const uint64_t GATE_OPEN = (uint64_t)1 << 31;
 static const uint64_t GATE_ACTIVE = ((uint64_t)1 << 31) - 1;
+
+typedef struct share {
+    _Alignas(64) _Atomic(int64_t) next;
+    int64_t end;
+} share;
 
 static struct {
     tn_parallel_body body;
     void *context;
     int64_t count, chunk;
+    int share_count;
+    int64_t last_start, missed_ns; /* work that jobs in close succession did without help */
     _Atomic(uint32_t) max_helpers; /* a late worker may look while the next job is set up */
-    _Alignas(64) _Atomic(int64_t) next;
     _Alignas(64) _Atomic(uint64_t) gate;
     _Alignas(64) _Atomic(uint32_t) wake_word; /* bumped with each job; workers park on it */
     _Atomic(uint32_t) parked;
@@ -43,6 +54,7 @@ static struct {
     _Atomic(bool) stopping;
     int workers;
     pthread_t threads[MAX_THREADS];
+    share shares[MAX_THREADS];
     _Atomic(int) size; /* 0: not chosen yet */
 } pool;
 
@@ -105,25 +117,27 @@ static bool helpers_gone(uint32_t unused)
     return (atomic_load(&pool.gate) & GATE_ACTIVE) == 0;
 }
 
-static void run_chunks(void)
+/* The caller is number 0, worker w is w + 1. */
+static void run_chunks(int number)
 {
-    int64_t begin;
-    while ((begin = atomic_fetch_add_explicit(&pool.next, pool.chunk, memory_order_relaxed)) <
-           pool.count) {
-        int64_t end = pool.count - begin > pool.chunk ? begin + pool.chunk : pool.count;
-        pool.body(pool.context, begin, end);
+    for (int i = 0; i < pool.share_count; i++) {
+        share *from = &pool.shares[(number + i) % pool.share_count];
+        int64_t begin;
+        while ((begin = atomic_fetch_add_explicit(&from->next, pool.chunk, memory_order_relaxed)) < from->end)
+            pool.body(pool.context, begin,
+                      from->end - begin > pool.chunk ? begin + pool.chunk : from->end);
     }
 }
 
-/* Runs a share of the open job, if there is one with room; returns the gate's epoch. */
-static uint32_t join_job(void)
+/* Takes part in the open job, if there is one with room; returns the gate's epoch. */
+static uint32_t join_job(int number)
 {
     uint64_t gate = atomic_load(&pool.gate);
     do {
         if (!(gate & GATE_OPEN) || (gate & GATE_ACTIVE) >= pool.max_helpers)
             return (uint32_t)(gate >> 32);
     } while (!atomic_compare_exchange_weak(&pool.gate, &gate, gate + 1));
-    run_chunks();
+    run_chunks(number);
     uint64_t left = atomic_fetch_sub(&pool.gate, 1) - 1;
     if (!(left & GATE_OPEN) && (left & GATE_ACTIVE) == 0 && atomic_load(&pool.caller_parked)) {
         atomic_fetch_add(&pool.done_word, 1);
@@ -132,9 +146,11 @@ static uint32_t join_job(void)
     return (uint32_t)(left >> 32);
 }
 
+/* The argument holds the gate's epoch and, above it, the worker's number. */
 static void *run_worker(void *argument)
 {
     uint32_t seen = (uint32_t)(uintptr_t)argument;
+    int number = (int)((uint64_t)(uintptr_t)argument >> 32);
     inside_job = true;
     while (!atomic_load(&pool.stopping)) {
         if (!spin_until(gate_moved, seen, WORKER_SPIN_NS)) {
@@ -145,7 +161,7 @@ static void *run_worker(void *argument)
             atomic_fetch_sub(&pool.parked, 1);
             continue;
         }
-        seen = join_job();
+        seen = join_job(number);
     }
     return NULL;
 }
@@ -153,16 +169,28 @@ static void *run_worker(void *argument)
 static void start_workers(int count)
 {
     uint64_t epoch = atomic_load(&pool.gate) >> 32;
-    while (pool.workers < count &&
-           tn_thread_start("tn-pool", run_worker, (void *)(uintptr_t)epoch,
-                           &pool.threads[pool.workers]))
-        pool.workers++;
+    for (; pool.workers < count; pool.workers++) {
+        uint64_t argument = (uint64_t)(pool.workers + 1) << 32 | epoch;
+        if (!tn_thread_start("tn-pool", run_worker, (void *)(uintptr_t)argument,
+                             &pool.threads[pool.workers]))
+            return;
+    }
+}
+
+static void cut_shares(int64_t chunks, int threads)
+{
+    pool.share_count = chunks < threads ? (int)chunks : threads;
+    for (int i = 0; i < pool.share_count; i++) {
+        int64_t end = chunks * (i + 1) / pool.share_count * pool.chunk;
+        atomic_store_explicit(&pool.shares[i].next, chunks * i / pool.share_count * pool.chunk,
+                              memory_order_relaxed);
+        pool.shares[i].end = end < pool.count ? end : pool.count;
+    }
 }
 
 static void open_gate(void)
 {
     uint64_t epoch = (uint32_t)((atomic_load(&pool.gate) >> 32) + 1);
-    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
     atomic_store(&pool.gate, (epoch << 32) | GATE_OPEN);
     atomic_fetch_add(&pool.wake_word, 1);
 }
@@ -170,16 +198,23 @@ static void open_gate(void)
 /* With sleepers around: runs the first grain, then wakes those that are worth it. */
 static void wake_for_rest(int64_t grain, int helpers)
 {
-    int64_t begin = atomic_fetch_add_explicit(&pool.next, grain, memory_order_relaxed);
-    if (begin >= pool.count)
+    share *own = &pool.shares[0];
+    int64_t begin = atomic_fetch_add_explicit(&own->next, grain, memory_order_relaxed);
+    if (begin >= own->end)
         return;
     int64_t start = tn_now_ns();
-    int64_t end = pool.count - begin > grain ? begin + grain : pool.count;
+    if (start - pool.last_start > SOON_NS)
+        pool.missed_ns = 0;
+    pool.last_start = start;
+    int64_t end = own->end - begin > grain ? begin + grain : own->end;
     pool.body(pool.context, begin, end);
     int64_t per_grain = tn_now_ns() - start;
-    int64_t worth = per_grain * ((pool.count - end) / grain) / WAKE_WORTH_NS;
-    if (worth > 0)
-        tn_futex_wake(&pool.wake_word, worth < helpers ? (int)worth : helpers);
+    pool.missed_ns += per_grain * ((pool.count - end) / grain);
+    int64_t worth = pool.missed_ns / WAKE_WORTH_NS;
+    if (worth == 0)
+        return;
+    pool.missed_ns = 0;
+    tn_futex_wake(&pool.wake_word, worth < helpers ? (int)worth : helpers);
 }
 
 static void close_gate(void)
@@ -219,14 +254,15 @@ void tn_parallel_for(int64_t count, int64_t grain, tn_parallel_body body, void *
     pool.body = body;
     pool.context = context;
     pool.count = count;
-    uint32_t helpers = (uint32_t)(chunks < threads ? chunks - 1 : threads - 1);
+    cut_shares(chunks, threads);
+    uint32_t helpers = (uint32_t)pool.share_count - 1;
     atomic_store_explicit(&pool.max_helpers, helpers, memory_order_relaxed);
     start_workers(threads - 1);
     inside_job = true;
     open_gate();
     if (atomic_load(&pool.parked) > 0)
         wake_for_rest(grain, (int)helpers);
-    run_chunks();
+    run_chunks(0);
     close_gate();
     inside_job = false;
     atomic_store_explicit(&pool.busy, 0, memory_order_release);

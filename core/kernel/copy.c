@@ -3,6 +3,7 @@
  * Equal dtypes move raw elements: one memory copy where both sides are dense, row by row where rows are,
  * in square blocks where one side's rows are the other's columns. Everything that converts is the identity
  * primitive of the pointwise kernel between the tile loader and storer. */
+#include "base/cpu.h"
 #include "base/pool.h"
 #include "kernel/pointwise.h"
 #include "kernel/tile_io.h"
@@ -32,6 +33,16 @@ static void move_bytes(void *context, int64_t begin, int64_t end)
 {
     const move *m = context;
     memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
+}
+
+/* For what the last cache cannot hold: the destination is not read first. */
+static void stream_bytes(void *context, int64_t begin, int64_t end)
+{
+    const move *m = context;
+    int64_t whole = (end - begin) / 64 * 64;
+    tn_stream_out(m->to + begin, m->from + begin, (size_t)whole);
+    tn_stream_fence();
+    memcpy(m->to + begin + whole, m->from + begin + whole, (size_t)(end - begin - whole));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
@@ -150,7 +161,9 @@ static void move_elements(const tn_operand *out, const tn_operand *in, int64_t n
 {
     move m = {.to = out->data, .from = in->data, .size = tn_dtype_size((tn_dtype)out->dtype)};
     if (tn_operand_numel(in) == n && tn_operand_is_contiguous(out) && tn_operand_is_contiguous(in)) {
-        tn_parallel_for(n * (int64_t)m.size, GRAIN_BYTES * 4, move_bytes, &m);
+        int64_t bytes = n * (int64_t)m.size;
+        bool streams = (size_t)bytes > tn_cpu_get()->l3_bytes;
+        tn_parallel_for(bytes, GRAIN_BYTES, streams ? stream_bytes : move_bytes, &m);
         return;
     }
     const tn_operand *operands[] = {out, in};
