@@ -15,7 +15,10 @@ enum class Taps : int64_t {
     Average = 4,
     Adaptive = 5,
     Reflect = 6,
-    Replicate = 7
+    Replicate = 7,
+    LinearAntialiased = 8,
+    CubicAntialiased = 9,
+    Lanczos = 10
 };
 
 struct Resample {

@@ -7,6 +7,12 @@
 #include <ATen/ops/_upsample_nearest_exact2d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact3d_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
 #include <ATen/ops/upsample_bicubic2d_backward_meta.h>
 #include <ATen/ops/upsample_bicubic2d_meta.h>
 #include <ATen/ops/upsample_bilinear2d_backward_meta.h>
@@ -148,4 +154,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
         Scale, Scale, Scale>(m, "upsample_trilinear3d");
     add<structured_upsample_bicubic2d, structured_upsample_bicubic2d_backward, Taps::Cubic, 2, bool, Scale,
         Scale>(m, "upsample_bicubic2d");
+    add<structured__upsample_bilinear2d_aa, structured__upsample_bilinear2d_aa_backward,
+        Taps::LinearAntialiased, 2, bool, Scale, Scale>(m, "_upsample_bilinear2d_aa");
+    add<structured__upsample_bicubic2d_aa, structured__upsample_bicubic2d_aa_backward, Taps::CubicAntialiased,
+        2, bool, Scale, Scale>(m, "_upsample_bicubic2d_aa");
+    add<structured__upsample_lanczos2d_aa, structured__upsample_lanczos2d_aa_backward, Taps::Lanczos, 2, bool,
+        Scale, Scale>(m, "_upsample_lanczos2d_aa");
 }

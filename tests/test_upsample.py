@@ -4,6 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import torch_neuronx
+
 from host_reference import ALL, FLOATS, compare, compare_gradients, normal, same_error, sample
 
 TOLERANCE = {torch.float32: (2e-6, 2e-6), torch.float64: (1e-12, 1e-12), torch.bfloat16: (1.6e-2, 2e-2),
@@ -103,3 +105,48 @@ def test_other_modes_refuse_bytes():
     for value in (x, x.to("neuron")):
         with pytest.raises(NotImplementedError):
             F.interpolate(value, size=7, mode="linear")
+
+
+# ---- antialiasing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("size", [(5, 6), (3, 40), (31, 7), (1, 1), (17, 23)])
+def test_antialiased(mode, align, size):
+    if mode == "lanczos" and align:
+        pytest.skip("torch refuses it")
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, 17, 23, generator=generator, dtype=torch.float64)
+    options = dict(size=size, mode=mode, align_corners=align, antialias=True)
+    a, b = x.clone().requires_grad_(), x.to("neuron").requires_grad_()
+    torch_neuronx._C.set_strict_mode(True)
+    try:
+        expected, actual = F.interpolate(a, **options), F.interpolate(b, **options)
+        upstream = torch.randn(expected.shape, generator=generator, dtype=torch.float64)
+        expected.backward(upstream)
+        actual.backward(upstream.to("neuron"))
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-10, atol=1e-10)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            y = x.float().contiguous(memory_format=layout)
+            torch.testing.assert_close(F.interpolate(y.to("neuron"), **options).cpu(), F.interpolate(y, **options), rtol=1e-4, atol=1e-5)
+        if size == (1, 1):
+            return  # the CPU's own kernel for bytes fails there
+        byte = (x * 40 + 128).clamp(0, 255).to(torch.uint8)
+        difference = F.interpolate(byte.to("neuron"), **options).cpu().int() - F.interpolate(byte, **options).int()
+        assert difference.abs().max() <= 1
+        half = x.bfloat16()
+        exact = F.interpolate(half.double(), **options).bfloat16()
+        torch.testing.assert_close(F.interpolate(half.to("neuron"), **options).cpu(), exact)
+    finally:
+        torch_neuronx._C.set_strict_mode(False)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_antialiased_by_scale_factor(mode):
+    x = torch.arange(2 * 20 * 30.0).reshape(1, 2, 20, 30).sin()
+    for factor in (0.37, (0.5, 1.7), 2.3):
+        for recompute in (False, True):
+            options = dict(scale_factor=factor, mode=mode, antialias=True, recompute_scale_factor=recompute)
+            torch.testing.assert_close(F.interpolate(x.to("neuron"), **options).cpu(), F.interpolate(x, **options), rtol=1e-4, atol=1e-5)

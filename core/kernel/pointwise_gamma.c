@@ -137,7 +137,13 @@ static float lgamma_of_negative(double x)
 }
 TN_TILE_EXCEPT(lgamma_f32, float, lgamma_lanes, x <= 0, lgamma_of_negative)
 OPERATOR_R(lgamma, 1, 0);
-REAL_SCALAR(digamma, 1, NO_SETUP, (real)tn_digamma(a))
+TN_TILE_DEFINE(digamma_lanes, float, 1, NO_SETUP, tn_digamma_f32(a))
+TN_TILE_DEFINE_SCALAR(digamma_f64, double, 1, NO_SETUP, tn_digamma(a))
+static float digamma_of_others(double x)
+{
+    return (float)tn_digamma(x);
+}
+TN_TILE_EXCEPT(digamma_f32, float, digamma_lanes, !(x > 0), digamma_of_others)
 OPERATOR_R(digamma, 1, 0);
 REAL_SCALAR(zeta, 2, NO_SETUP, (real)tn_zeta(a, b))
 OPERATOR_R(zeta, 2, 0);

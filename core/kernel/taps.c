@@ -106,6 +106,58 @@ static int64_t adaptive_taps(int64_t inputs, int64_t outputs, int64_t i, int64_t
     return span_taps(start, end, 1.0 / (double)(end - start), index, weight);
 }
 
+/* Keys' cubic with a = -0.5, the filter that goes with antialiasing. */
+static double smooth_cubic(double x)
+{
+    return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+static double triangle(double x)
+{
+    return x < 1 ? 1 - x : 0;
+}
+
+/* sinc(x) sinc(x / 3). */
+static double lanczos(double x)
+{
+    double angle = 0x1.921fb54442d18p1 * x;
+    return x == 0 ? 1 : x < 3 ? sin(angle) * sin(angle / 3) * 3 / (angle * angle) : 0;
+}
+
+static bool is_antialiased(const tn_tap_rule *rule)
+{
+    return rule->kind == TN_TAP_LINEAR_ANTIALIASED || rule->kind == TN_TAP_CUBIC_ANTIALIASED ||
+           rule->kind == TN_TAP_LANCZOS;
+}
+
+/* Half the width of the filter, in inputs: it grows where the image shrinks. */
+static double filter_reach(const tn_tap_rule *rule, double scale)
+{
+    double reach = rule->kind == TN_TAP_LINEAR_ANTIALIASED ? 1 : rule->kind == TN_TAP_LANCZOS ? 3 : 2;
+    return scale > 1 ? reach * scale : reach;
+}
+
+static int64_t antialiased_taps(const tn_tap_rule *rule, int64_t inputs, int64_t outputs, int64_t i,
+                                int64_t *index, double *weight)
+{
+    double scale = scale_of(rule, inputs, outputs), stretch = scale > 1 ? 1 / scale : 1;
+    double center = scale * ((double)i + 0.5), reach = filter_reach(rule, scale), total = 0;
+    int64_t start = tn_max((int64_t)(center - reach + 0.5), 0);
+    int64_t end = tn_min((int64_t)(center + reach + 0.5), inputs);
+    for (int64_t j = start; j < end; j++) {
+        double x = fabs(((double)j - center + 0.5) * stretch);
+        double w = rule->kind == TN_TAP_CUBIC_ANTIALIASED ? smooth_cubic(x)
+                   : rule->kind == TN_TAP_LANCZOS         ? lanczos(x)
+                                                          : triangle(x);
+        index[j - start] = j;
+        weight[j - start] = w;
+        total += w;
+    }
+    for (int64_t j = 0; j < end - start && total != 0; j++)
+        weight[j] = rounded(rule, weight[j] / total);
+    return tn_max(0, end - start);
+}
+
 static int64_t reflected(int64_t i, int64_t inputs)
 {
     int64_t last = inputs - 1;
@@ -124,6 +176,9 @@ static int64_t taps_at(const tn_tap_rule *rule, int64_t inputs, int64_t outputs,
     case TN_TAP_CUBIC: return cubic_taps(rule, inputs, outputs, i, index, weight);
     case TN_TAP_AVERAGE: return average_taps(rule, inputs, i, index, weight);
     case TN_TAP_ADAPTIVE: return adaptive_taps(inputs, outputs, i, index, weight);
+    case TN_TAP_LINEAR_ANTIALIASED:
+    case TN_TAP_CUBIC_ANTIALIASED:
+    case TN_TAP_LANCZOS: return antialiased_taps(rule, inputs, outputs, i, index, weight);
     case TN_TAP_REFLECT: index[0] = reflected(shifted, inputs); break;
     case TN_TAP_REPLICATE: index[0] = tn_max(0, tn_min(inputs - 1, shifted)); break;
     }
@@ -137,6 +192,8 @@ static int64_t most_taps(const tn_tap_rule *rule, int64_t inputs, int64_t output
         return tn_min((int64_t)rule->parameters[0], inputs);
     if (rule->kind == TN_TAP_ADAPTIVE)
         return inputs / outputs + 2;
+    if (is_antialiased(rule))
+        return tn_min((int64_t)(2 * filter_reach(rule, scale_of(rule, inputs, outputs))) + 2, inputs);
     return 4;
 }
 

@@ -15,12 +15,15 @@ typedef enum tn_tap_kind {
     TN_TAP_AVERAGE = 4,       /* kernel, stride, padding */
     TN_TAP_ADAPTIVE = 5,
     TN_TAP_REFLECT = 6,  /* padding in front */
-    TN_TAP_REPLICATE = 7 /* padding in front */
+    TN_TAP_REPLICATE = 7, /* padding in front */
+    TN_TAP_LINEAR_ANTIALIASED = 8, /* scale or 0 */
+    TN_TAP_CUBIC_ANTIALIASED = 9,  /* scale or 0 */
+    TN_TAP_LANCZOS = 10,           /* scale or 0; always antialiased */
 } tn_tap_kind;
 
 typedef struct tn_tap_rule {
     tn_tap_kind kind;
-    bool align_corners;     /* LINEAR, CUBIC */
+    bool align_corners;     /* LINEAR, CUBIC, antialiased or not, LANCZOS */
     bool narrow;            /* positions and weights in fp32 */
     bool count_include_pad; /* AVERAGE */
     bool weightless;        /* AVERAGE: sum only (divisor_override) */

@@ -1,10 +1,12 @@
-/* Inverse circular functions, the complementary and the inverse error function, sinc and the logarithm of
- * gamma of one fp32 lane, branch-free like those of math.h. Errors, measured in the same way, in ULPs:
- *   atan atan2 asin acos 2 · erfc 3 · erfinv 4 · sinc 3 · lgamma 1 (arguments above 0)
+/* Inverse circular functions, the complementary and the inverse error function, sinc, the logarithm of
+ * gamma and its derivative of one fp32 lane, branch-free like those of math.h. Errors, measured in the same way, in ULPs:
+ *   atan atan2 asin acos 2 · erfc 3 · erfinv 4 · sinc 3 · lgamma digamma 1
+ * (arguments above 0)
  * The polynomials interpolate at Chebyshev nodes; domains and identities are beside them. */
 #ifndef TN_TILE_INVERSE_H
 #define TN_TILE_INVERSE_H
 
+#include "tn/tile/double.h"
 #include "tn/tile/math.h"
 
 #define TN_HALF_PI_F32 0x1.921fb6p0f
@@ -157,22 +159,6 @@ TN_INLINE float tn_sinc_f32(float x)
     return x == 0 ? 1.0f : y;
 }
 
-/* As tn_log_wide with an error below 1e-10. */
-TN_INLINE double tn_log_short(double x)
-{
-    uint64_t offset = tn_as_bits64(x) - 0x3fe6a09e667f3bcd; /* of sqrt(1/2) */
-    int64_t k = (int64_t)offset >> 52;
-    double m = tn_as_double((offset & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
-    double s = (m - 1) / (m + 1), z = s * s;
-    double p = 2.0 / 11;
-    p = tn_fma(p, z, 2.0 / 9);
-    p = tn_fma(p, z, 2.0 / 7);
-    p = tn_fma(p, z, 2.0 / 5);
-    p = tn_fma(p, z, 2.0 / 3);
-    double log_m = tn_fma(s * z, p, 2 * s);
-    return tn_fma((double)(int32_t)k, 0x1.62e42fefa39efp-1, log_m);
-}
-
 /* For x > 0. Up to 2.5: (x - 1)(x - 2) times a polynomial, below 1/2 after one step of the recurrence.
  * Beyond: Stirling's series (DLMF 5.11.1) at x + 6 and six steps of the recurrence. */
 TN_INLINE float tn_lgamma_f32(float number)
@@ -206,6 +192,19 @@ TN_INLINE float tn_lgamma_f32(float number)
     double y = (is_near ? near : stirling) - tn_log_short(factor);
     y = x == (double)INFINITY ? x : y;
     return x != x ? number : (float)y;
+}
+
+/* For x > 0: eight steps of the recurrence, then the asymptotic series (DLMF 5.11.2) at x + 8. */
+TN_INLINE float tn_digamma_f32(float number)
+{
+    double x = number, z = x + 8, w = 1 / (z * z), half = 0.5 / z;
+    double steps = (2 * x + 1) / (x * (x + 1)) + (2 * x + 5) / ((x + 2) * (x + 3)) +
+                   (2 * x + 9) / ((x + 4) * (x + 5)) + (2 * x + 13) / ((x + 6) * (x + 7));
+    double series = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 -
+                    w * (1.0 / 132 - w * (691.0 / 32760 - w * (1.0 / 12)))))));
+    double y = tn_log_f64(z) - half - series - steps;
+    y = x > 1e30 ? tn_log_f64(x) : y;
+    return (float)y;
 }
 
 #endif

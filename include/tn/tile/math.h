@@ -147,12 +147,30 @@ TN_INLINE double tn_log_wide(double x)
     return x < 0 ? (double)NAN : x != x ? x : y;
 }
 
+/* The same of a finite x > 0 with an error below 1e-10, which is enough where one rounding to fp32 follows. */
+TN_INLINE double tn_log_short(double x)
+{
+    uint64_t offset = tn_as_bits64(x) - 0x3fe6a09e667f3bcd; /* of sqrt(1/2) */
+    int64_t k = (int64_t)offset >> 52;
+    double m = tn_as_double((offset & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
+    double s = (m - 1) / (m + 1), z = s * s;
+    double p = 2.0 / 11;
+    p = tn_fma(p, z, 2.0 / 9);
+    p = tn_fma(p, z, 2.0 / 7);
+    p = tn_fma(p, z, 2.0 / 5);
+    p = tn_fma(p, z, 2.0 / 3);
+    double log_m = tn_fma(s * z, p, 2 * s);
+    return tn_fma((double)(int32_t)k, 0x1.62e42fefa39efp-1, log_m);
+}
+
 /* log(1 + x) for an fp32 x, accurate near 0 too. */
 TN_INLINE double tn_log1p_wide(double x)
 {
     double near = x * (1 - x * (0.5 - x * (1.0 / 3)));
-    double y = tn_log_wide(1 + x);
-    return tn_abs(x) < 1e-4 ? near : y;
+    double y = tn_log_short(1 + x);
+    y = x == -1 ? -(double)INFINITY : x == (double)INFINITY ? x : y;
+    y = x < -1 ? (double)NAN : y;
+    return tn_abs(x) < 1e-4 ? near : x != x ? x : y;
 }
 
 TN_INLINE float tn_exp2_f32(float x)
