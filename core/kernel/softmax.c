@@ -24,7 +24,7 @@ typedef struct softmax {
 #define LOG_f64(x) log(x)
 
 /* y may be x. */
-#define DEFINE_ROWS(T, S)                                                                          \
+#define DEFINE_ROWS(T, S, DTYPE)                                                                   \
     static void forward_##S(bool is_log, const T *x, T *y, int64_t n)                              \
     {                                                                                              \
         T top = tn_row_max_##S(x, n);                                                              \
@@ -60,7 +60,10 @@ typedef struct softmax {
         int64_t size = (int64_t)tn_dtype_size(s->first->dtype), stride = s->inner * size;          \
         const T *a = tn_row_##S((const char *)s->first->data + at * size, stride, s->first->dtype, \
                                 buffer, s->n);                                                     \
-        T *result = buffer + s->n;                                                                 \
+        int64_t out_size = (int64_t)tn_dtype_size(s->out->dtype);                                  \
+        char *out = (char *)s->out->data + at * out_size;                                          \
+        bool in_place = s->inner == 1 && s->out->dtype == DTYPE;                                   \
+        T *result = in_place ? (T *)out : buffer + s->n;                                           \
         if (s->second) {                                                                           \
             int64_t bytes = (int64_t)tn_dtype_size(s->second->dtype);                              \
             const T *y = tn_row_##S((const char *)s->second->data + at * bytes, s->inner * bytes,  \
@@ -69,12 +72,11 @@ typedef struct softmax {
         } else {                                                                                   \
             forward_##S(s->log, a, result, s->n);                                                  \
         }                                                                                          \
-        int64_t out_size = (int64_t)tn_dtype_size(s->out->dtype);                                  \
-        TN_ISA_NAME(tn_store_##S)((char *)s->out->data + at * out_size, s->inner * out_size,       \
-                                  s->out->dtype, result, s->n);                                    \
+        if (!in_place)                                                                             \
+            TN_ISA_NAME(tn_store_##S)(out, s->inner * out_size, s->out->dtype, result, s->n);      \
     }
-DEFINE_ROWS(float, f32)
-DEFINE_ROWS(double, f64)
+DEFINE_ROWS(float, f32, TN_FLOAT32)
+DEFINE_ROWS(double, f64, TN_FLOAT64)
 
 static void run_rows(void *context, int64_t begin, int64_t end)
 {
