@@ -44,6 +44,8 @@ class ParallelCopy:
     def end(self):
         self.ending = True
         self.barrier.wait()
+        for thread in self.threads:
+            thread.join()
 
 
 def measure(size):

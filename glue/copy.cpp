@@ -1,9 +1,11 @@
 // Copies: between tensors of a device, between devices, and between host and device.
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <ATen/ops/copy_native.h>
 #include <ATen/ops/empty.h>
 
 #include "launch.h"
@@ -70,7 +72,11 @@ void copy_across_devices(const at::Tensor& source, const at::Tensor& self)
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& self, bool non_blocking)
 {
     TORCH_CHECK(self.defined() && source.defined(), "copy_: both tensors must be defined");
-    if (self.is_same(source) || self.numel() == 0)
+    if (self.is_same(source))
+        return self;
+    TORCH_CHECK(at::is_expandable_to(source.sizes(), self.sizes()), "copy_: a tensor of shape ",
+                source.sizes(), " cannot be broadcast to the destination's shape ", self.sizes());
+    if (self.numel() == 0)
         return self;
     bool from_device = is_neuron(source), to_device = is_neuron(self);
     TORCH_CHECK(source.layout() == c10::kStrided && self.layout() == c10::kStrided,
@@ -97,6 +103,15 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& self, bool non_
     return self;
 }
 
+// The plain case goes straight to the launch; ATen's copy_ broadcasts and knows tensors without memory.
+at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking)
+{
+    if (self.sizes() != source.sizes() || source._is_zerotensor()) [[unlikely]]
+        return at::native::copy_(self, source, non_blocking);
+    copy_from(source, self, non_blocking);
+    return self;
+}
+
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& self)
 {
     if (self.sizes() != source.sizes())
@@ -116,6 +131,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    m.impl("copy_", &neuron::copy);
     m.impl("_copy_from", &neuron::copy_from);
     m.impl("_copy_from_and_resize", &neuron::copy_from_and_resize);
     m.impl("_local_scalar_dense", &neuron::local_scalar_dense);

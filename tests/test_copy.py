@@ -114,3 +114,20 @@ def test_fills(dtype):
         same(y, x)
         x.t()[3:5].zero_(), y.t()[3:5].zero_()
         same(y, x)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (4,)), ((2, 3), (2, 3, 4)), ((0,), (4,)), ((), (1,)), ((1,), (1, 1))])
+@pytest.mark.parametrize("devices", [("neuron", "neuron"), ("neuron", "cpu"), ("cpu", "neuron")])
+def test_shapes_that_do_not_fit_are_refused(shapes, devices):
+    target, source = (torch.ones(shape, device=device) for shape, device in zip(shapes, devices))
+    with pytest.raises(RuntimeError, match="cannot be broadcast"):
+        target.copy_(source)
+    assert target.sum().item() == target.numel()
+
+
+@pytest.mark.parametrize("devices", [("neuron", "neuron"), ("neuron", "cpu"), ("cpu", "neuron")])
+def test_broadcasting(devices):
+    target, source = torch.zeros(2, 3, device=devices[0]), torch.arange(3.0, device=devices[1])
+    assert target.copy_(source) is target
+    assert target.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert target.copy_(torch._efficientzerotensor((2, 3), device=devices[1])).tolist() == [[0, 0, 0], [0, 0, 0]]
