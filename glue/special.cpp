@@ -5,16 +5,21 @@
 #include "pointwise.h"
 #include "tn/op/special.h"
 
-namespace neuron {
-namespace {
-
-std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tensor& mantissa,
-                                               at::Tensor& exponent)
+namespace neuron
 {
-    TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
-    TORCH_CHECK(mantissa.scalar_type() == self.scalar_type(), "torch.frexp() expects mantissa to have dtype ",
-                self.scalar_type(), " but got ", mantissa.scalar_type());
-    TORCH_CHECK(exponent.scalar_type() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ",
+namespace
+{
+
+std::tuple<at::Tensor &, at::Tensor &> frexp_out(const at::Tensor &self, at::Tensor &mantissa,
+                                                 at::Tensor &exponent)
+{
+    TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+                "torch.frexp() only supports floating-point dtypes");
+    TORCH_CHECK(mantissa.scalar_type() == self.scalar_type(),
+                "torch.frexp() expects mantissa to have dtype ", self.scalar_type(), " but got ",
+                mantissa.scalar_type());
+    TORCH_CHECK(exponent.scalar_type() == at::kInt,
+                "torch.frexp() expects exponent to have int dtype but got ",
                 exponent.scalar_type());
     auto iterator = at::TensorIteratorConfig()
                         .add_output(mantissa)

@@ -1,5 +1,5 @@
-/* Functions of one or two complex numbers, in fp64 for both complex dtypes: libm's where C has them, else by
- * the identities beside them. Infinities and NaN follow C's Annex G. */
+/* Functions of one or two complex numbers, in fp64 for both complex dtypes: libm's where C has
+ * them, else by the identities beside them. Infinities and NaN follow C's Annex G. */
 #ifndef TN_KERNEL_COMPLEX_MATH_H
 #define TN_KERNEL_COMPLEX_MATH_H
 

@@ -21,7 +21,8 @@ static void *data_of(const tn_operand *operand)
 }
 
 /* Scalars: mode, padding, align_corners. */
-static tn_grid_job make_job(const tn_launch_desc *launch, const tn_operand *image, const tn_operand *grid)
+static tn_grid_job make_job(const tn_launch_desc *launch, const tn_operand *image,
+                            const tn_operand *grid)
 {
     tn_grid_job job = {.image = image, .grid = grid};
     job.spatial = image->ndim - 2;

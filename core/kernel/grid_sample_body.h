@@ -1,9 +1,11 @@
-/* The work of grid_sample for one type. Included twice by grid_sample.c, which defines T and NAME(x).
+/* The work of grid_sample for one type. Included twice by grid_sample.c, which defines T and
+ * NAME(x).
  *
- * Each point becomes a short list of taps: image elements with their weights, the products of one list per
- * dimension. A tap outside the image has index -1 and counts as 0. Taps are laid out by tap and then by point,
- * so that loops over the points of a block are vector code. */
-/* The taps of one point along one dimension; slopes are the weights' derivatives by the grid's number. */
+ * Each point becomes a short list of taps: image elements with their weights, the products of one
+ * list per dimension. A tap outside the image has index -1 and counts as 0. Taps are laid out by
+ * tap and then by point, so that loops over the points of a block are vector code. */
+/* The taps of one point along one dimension; slopes are the weights' derivatives by the grid's
+ * number. */
 typedef struct NAME(axis) {
     int64_t at[4];
     T weight[4], slope[4];
@@ -16,7 +18,7 @@ typedef struct NAME(taps) {
     int count;
 } NAME(taps);
 
-/* ---- coordinates ---------------------------------------------------------------------------------- */
+/* ---- coordinates ----------------------------------------------------------------------------- */
 
 /* Into [0, size - 1]; NaN to 0. The slope of what is cut off is 0. */
 static T NAME(clip)(T x, int64_t size, T *slope)
@@ -68,23 +70,25 @@ static int64_t NAME(inside)(T x, int64_t size)
     return x >= 0 && x <= (T)(size - 1) ? (int64_t)x : -1;
 }
 
-/* ---- taps ------------------------------------------------------------------------------------------ */
+/* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Keys' cubic convolution with a = -3/4, by the distance of each tap. */
-static void NAME(cubic_weights)(T t, T slope, NAME(axis) *axis)
+static void NAME(cubic_weights)(T t, T slope, NAME(axis) * axis)
 {
     const T a = (T)-0.75;
     for (int k = 0; k < 4; k++) {
         T x = k == 0 ? t + 1 : k == 1 ? t : k == 2 ? 1 - t : 2 - t; /* distance */
         T sign = k < 2 ? 1 : -1;
         bool near = k == 1 || k == 2;
-        axis->weight[k] = near ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-        T by_distance = near ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a;
+        axis->weight[k] =
+            near ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+        T by_distance =
+            near ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a;
         axis->slope[k] = sign * slope * by_distance;
     }
 }
 
-static int NAME(axis_taps)(const tn_grid_job *job, T number, int64_t size, NAME(axis) *axis)
+static int NAME(axis_taps)(const tn_grid_job *job, T number, int64_t size, NAME(axis) * axis)
 {
     T slope, unused = 0, x = NAME(position)(job, number, size, &slope);
     if (job->mode == TN_GRID_CUBIC) {
@@ -112,8 +116,8 @@ static int NAME(axis_taps)(const tn_grid_job *job, T number, int64_t size, NAME(
 }
 
 /* The product of the lists of all dimensions, z slowest; `strides` of the image in elements. */
-static void NAME(combine)(const tn_grid_job *job, const NAME(axis) *axes, const int64_t *strides, int taps, int point,
-                          bool slopes, NAME(taps) *out)
+static void NAME(combine)(const tn_grid_job *job, const NAME(axis) * axes, const int64_t *strides,
+                          int taps, int point, bool slopes, NAME(taps) * out)
 {
     int s = job->spatial, total = 1;
     for (int d = 0; d < s; d++)
@@ -141,8 +145,8 @@ static void NAME(combine)(const tn_grid_job *job, const NAME(axis) *axes, const 
 }
 
 /* The taps of points [begin, begin + n) of image `batch`. */
-static void NAME(build_taps)(const tn_grid_job *job, int64_t batch, int64_t begin, int64_t n, const int64_t *strides,
-                             bool slopes, NAME(taps) *out)
+static void NAME(build_taps)(const tn_grid_job *job, int64_t batch, int64_t begin, int64_t n,
+                             const int64_t *strides, bool slopes, NAME(taps) * out)
 {
     const tn_operand *grid = job->grid;
     int s = job->spatial;
@@ -156,7 +160,8 @@ static void NAME(build_taps)(const tn_grid_job *job, int64_t batch, int64_t begi
         NAME(axis) axes[TN_GRID_SPATIAL];
         int taps = 0;
         for (int d = 0; d < s; d++)
-            taps = NAME(axis_taps)(job, numbers[d * grid->strides[1 + s]], job->sizes[s - 1 - d], &axes[d]);
+            taps = NAME(axis_taps)(job, numbers[d * grid->strides[1 + s]], job->sizes[s - 1 - d],
+                                   &axes[d]);
         NAME(combine)(job, axes, strides, taps, (int)i, slopes, out);
     }
 }
@@ -171,7 +176,7 @@ static int64_t NAME(block_points)(const tn_grid_job *job, int64_t begin)
     return job->points - begin < TN_GRID_BLOCK ? job->points - begin : TN_GRID_BLOCK;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static void NAME(sample_blocks)(void *context, int64_t first, int64_t end)
 {
@@ -202,9 +207,9 @@ static void NAME(sample)(const tn_grid_job *job)
     tn_parallel_for(job->batch * job->blocks, grain, NAME(sample_blocks), (void *)job);
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
-/* One group of channels of one image belongs to one thread, which adds in the order of the points. */
+/* A group of channels of one image belongs to one thread, which adds in the order of the points. */
 static void NAME(scatter_groups)(void *context, int64_t first, int64_t end)
 {
     const tn_grid_job *job = context;
@@ -215,14 +220,16 @@ static void NAME(scatter_groups)(void *context, int64_t first, int64_t end)
     NAME(taps) taps;
     for (int64_t g = first; g < end; g++) {
         int64_t batch = g / groups, from = g % groups * TN_GRID_CHANNELS;
-        int64_t to = job->channels - from < TN_GRID_CHANNELS ? job->channels : from + TN_GRID_CHANNELS;
+        int64_t to =
+            job->channels - from < TN_GRID_CHANNELS ? job->channels : from + TN_GRID_CHANNELS;
         T *planes = (T *)job->grad_image + batch * job->channels * job->pixels;
         memset(planes + from * job->pixels, 0, (size_t)((to - from) * job->pixels) * sizeof(T));
         for (int64_t begin = 0; begin < job->points; begin += TN_GRID_BLOCK) {
             int64_t n = NAME(block_points)(job, begin);
             NAME(build_taps)(job, batch, begin, n, dense, false, &taps);
             for (int64_t c = from; c < to; c++) {
-                const T *grad = (const T *)job->grad + (batch * job->channels + c) * job->points + begin;
+                const T *grad =
+                    (const T *)job->grad + (batch * job->channels + c) * job->points + begin;
                 T *plane = planes + c * job->pixels;
                 for (int64_t i = 0; i < n; i++)
                     for (int t = 0; t < taps.count; t++)
@@ -245,11 +252,13 @@ static void NAME(slope_blocks)(void *context, int64_t first, int64_t end)
         NAME(build_taps)(job, batch, begin, n, job->image->strides + 2, true, &taps);
         for (int64_t c = 0; c < job->channels; c++) {
             const T *plane = NAME(plane)(job->image, batch, c);
-            const T *grad = (const T *)job->grad + (batch * job->channels + c) * job->points + begin;
+            const T *grad =
+                (const T *)job->grad + (batch * job->channels + c) * job->points + begin;
             for (int t = 0; t < taps.count; t++)
                 for (int64_t i = 0; i < n; i++) {
                     int64_t index = taps.index[t][i];
-                    T value = plane[index < 0 ? 0 : index], product = (index < 0 ? 0 : value) * grad[i];
+                    T value = plane[index < 0 ? 0 : index],
+                      product = (index < 0 ? 0 : value) * grad[i];
                     for (int d = 0; d < s; d++)
                         sum[d][i] += taps.slope[d][t][i] * product;
                 }

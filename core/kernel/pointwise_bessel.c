@@ -1,15 +1,16 @@
-/* Bessel functions of orders 0 and 1, the modified ones with their scaled forms, the spherical one of order 0,
- * and Airy's function of the first kind.
+/* Bessel functions of orders 0 and 1, the modified ones with their scaled forms, the spherical one
+ * of order 0, and Airy's function of the first kind.
  *
- * Near the origin: the power series, summed as one Chebyshev expansion, with the logarithm of the second kind
- * taken out (DLMF 10.8, 10.31). Far from it: the exponential or the two phase factors of the asymptotic
- * expansions (DLMF 10.17, 10.40, 9.7), which are smooth in the inverse argument. */
+ * Near the origin: the power series, summed as one Chebyshev expansion, with the logarithm of the
+ * second kind taken out (DLMF 10.8, 10.31). Far from it: the exponential or the two phase factors
+ * of the asymptotic expansions (DLMF 10.17, 10.40, 9.7), which are smooth in the inverse argument.
+ */
 #include "kernel/pointwise_math.h"
 #include "kernel/special.h"
 
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 
-/* ---- the first and second kind ------------------------------------------------------------------- */
+/* ---- the first and second kind --------------------------------------------------------------- */
 
 typedef struct phases {
     double p, q, sine, cosine, scale; /* of a Bessel function at x >= 8 */
@@ -71,7 +72,7 @@ static double bessel_y1_of(double x)
     return f.scale * (f.q * (f.sine - f.cosine) - f.p * (f.sine + f.cosine));
 }
 
-/* ---- modified ------------------------------------------------------------------------------------ */
+/* ---- modified -------------------------------------------------------------------------------- */
 
 static double scaled_i0_of(double x)
 {
@@ -130,7 +131,7 @@ static double near_k1(double x)
 DEFINE_K(0)
 DEFINE_K(1)
 
-/* ---- others -------------------------------------------------------------------------------------- */
+/* ---- others ---------------------------------------------------------------------------------- */
 
 static double spherical_j0_of(double x)
 {
@@ -147,7 +148,8 @@ static double airy_of(double x)
     if (isinf(x))
         return 0;
     if (x > 0)
-        return exp(-zeta) * TN_CHEBYSHEV(airy_far, 2 / a * (sqrt(2) / root)) / (2 * sqrt(TN_PI * root));
+        return exp(-zeta) * TN_CHEBYSHEV(airy_far, 2 / a * (sqrt(2) / root)) /
+               (2 * sqrt(TN_PI * root));
     double ratio = 8 / (a * root), u = ratio * ratio, sine = sin(zeta), cosine = cos(zeta);
     double even = TN_CHEBYSHEV(airy_cosine, u), odd = ratio * TN_CHEBYSHEV(airy_sine, u);
     return (even * (cosine + sine) + odd * (sine - cosine)) / sqrt(2 * TN_PI * root);

@@ -1,15 +1,17 @@
-/* Gamma and error functions: logarithm and derivatives of gamma, zeta, the incomplete gamma functions, and
- * the scaled, inverse and normal forms of the error function. What they share is in special.h.
+/* Gamma and error functions: logarithm and derivatives of gamma, zeta, the incomplete gamma
+ * functions, and the scaled, inverse and normal forms of the error function. What they share is in
+ * special.h.
  *
- * Incomplete gamma: P by its power series (DLMF 8.7.1) left of a + 1, Q by its continued fraction (8.9.2)
- * right of it, Q of small a without cancellation by 8.7.3, and for a beyond 1e4 the uniform expansion
- * (8.12). The common factor x^a e^-x / Gamma(a + 1) is C. Loader's saddle-point form (2000). */
+ * Incomplete gamma: P by its power series (DLMF 8.7.1) left of a + 1, Q by its continued fraction
+ * (8.9.2) right of it, Q of small a without cancellation by 8.7.3, and for a beyond 1e4 the uniform
+ * expansion (8.12). The common factor x^a e^-x / Gamma(a + 1) is C. Loader's saddle-point form
+ * (2000). */
 #include "kernel/pointwise_math.h"
 #include "kernel/special.h"
 
 enum { LARGE_SHAPE = 10000, SADDLE_SHAPE = 20, MAX_TERMS = 4000 };
 
-/* ---- incomplete gamma ---------------------------------------------------------------------------- */
+/* ---- incomplete gamma ------------------------------------------------------------------------ */
 
 /* m - log(1 + m), without cancellation near 0. */
 static double excess(double m)
@@ -32,7 +34,8 @@ static double gamma_density(double a, double x)
     if (a < SADDLE_SHAPE)
         return exp(a * log(x) - x - tn_lgamma(a + 1));
     double z = 1 / (a * a);
-    double stirling = (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z / 1188)))) / a;
+    double stirling =
+        (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z / 1188)))) / a;
     return exp(-stirling - a * excess((x - a) / a)) / sqrt(2 * TN_PI * a);
 }
 
@@ -71,8 +74,10 @@ static double lgamma_one_plus(double a)
 {
     if (a > 1e-3)
         return tn_lgamma(1 + a);
-    return a * (-0x1.2788cfc6fb619p-1 + a * (0x1.a51a6625307d3p-1 - a * (0x1.9a4d55beab2d7p-2 -
-           a * (0x1.151322ac7d847p-2 - a * 0x1.a8b9c17aa614ap-3))));
+    return a * (-0x1.2788cfc6fb619p-1 +
+                a * (0x1.a51a6625307d3p-1 -
+                     a * (0x1.9a4d55beab2d7p-2 -
+                          a * (0x1.151322ac7d847p-2 - a * 0x1.a8b9c17aa614ap-3))));
 }
 
 /* Q(a, x) for a < 1 and x < 1.5, where P may be all but 1. */
@@ -92,8 +97,10 @@ static double uniform_expansion(double a, double x, bool lower)
     double m = (x - a) / a, half_square = excess(m), eta = copysign(sqrt(2 * half_square), m);
     double first, second;
     if (fabs(eta) < 0.02) {
-        first = -1.0 / 3 + eta * (1.0 / 12 - eta * (2.0 / 135 - eta * (1.0 / 864 + eta * (1.0 / 2835 -
-                eta * (139.0 / 777600)))));
+        first = -1.0 / 3 +
+                eta * (1.0 / 12 -
+                       eta * (2.0 / 135 -
+                              eta * (1.0 / 864 + eta * (1.0 / 2835 - eta * (139.0 / 777600)))));
         second = -1.0 / 540 - eta * (1.0 / 288 - eta / 378);
     } else {
         first = 1 / m - 1 / eta;
@@ -127,7 +134,7 @@ OPERATOR_R(igamma, 2, 0);
 REAL_SCALAR(igammac, 2, NO_SETUP, (real)incomplete_gamma(a, b, false))
 OPERATOR_R(igammac, 2, 0);
 
-/* ---- gamma, its derivatives, zeta ------------------------------------------------------------------ */
+/* ---- gamma, its derivatives, zeta ------------------------------------------------------------ */
 
 TN_TILE_DEFINE(lgamma_lanes, float, 1, NO_SETUP, tn_lgamma_f32(a))
 TN_TILE_DEFINE_SCALAR(lgamma_f64, double, 1, NO_SETUP, tn_lgamma(a))
@@ -156,7 +163,7 @@ REAL_SCALAR(polygamma, 1, ORDER,
             (real)(order == 0 ? tn_digamma(a) : factor * tn_zeta((double)order + 1, a)))
 OPERATOR_R(polygamma, 1, 0);
 
-/* ---- error functions ------------------------------------------------------------------------------- */
+/* ---- error functions ------------------------------------------------------------------------- */
 
 REAL_LIBM(erfinv, 1, NO_SETUP, BY_TYPE(a, tn_erfinv_f32, tn_erfinv)(a))
 OPERATOR_R(erfinv, 1, 0);

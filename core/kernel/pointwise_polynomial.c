@@ -1,6 +1,7 @@
-/* Orthogonal polynomials of degree n, a number like x: Chebyshev's of the four kinds on [-1, 1] and on [0, 1],
- * Hermite's, Laguerre's and Legendre's. Low degrees follow the three-term recurrences (DLMF 18.9), high ones of
- * Chebyshev's the closed forms by circular or hyperbolic functions (DLMF 18.5). */
+/* Orthogonal polynomials of degree n, a number like x: Chebyshev's of the four kinds on [-1, 1] and
+ * on [0, 1], Hermite's, Laguerre's and Legendre's. Low degrees follow the three-term recurrences
+ * (DLMF 18.9), high ones of Chebyshev's the closed forms by circular or hyperbolic functions
+ * (DLMF 18.5). */
 #include "kernel/pointwise_math.h"
 
 enum { RECURRENCE_DEGREE = 64 };
@@ -11,7 +12,7 @@ static int64_t degree_of(double n)
     return n > -1 ? (n < 0x1p62 ? (int64_t)n : (int64_t)1 << 62) : -1;
 }
 
-/* ---- Chebyshev: kinds differ in the polynomial of degree 1, slope x + offset ------------------------- */
+/* ---- Chebyshev: kinds differ in the polynomial of degree 1, slope x + offset ----------------- */
 
 typedef enum chebyshev_kind { KIND_T, KIND_U, KIND_V, KIND_W } chebyshev_kind;
 
@@ -32,7 +33,8 @@ static double circular_form(chebyshev_kind kind, double x, double n)
     }
 }
 
-/* Beyond 1; a negative argument gives the same or, for V and W, the other kind's value with the parity of n. */
+/* Beyond 1; a negative argument gives the same or, for V and W, the other kind's value with the
+ * parity of n. */
 static double hyperbolic_form(chebyshev_kind kind, double x, double n)
 {
     double t = acosh(fabs(x)), half = n + 0.5;
@@ -59,7 +61,8 @@ static double chebyshev_of(chebyshev_kind kind, double x, double number)
     if (n <= 0 || x != x)
         return n < 0 ? 0 : n == 0 ? 1 : x;
     if (n > RECURRENCE_DEGREE)
-        return fabs(x) <= 1 ? circular_form(kind, x, (double)n) : hyperbolic_form(kind, x, (double)n);
+        return fabs(x) <= 1 ? circular_form(kind, x, (double)n)
+                            : hyperbolic_form(kind, x, (double)n);
     double older = 1, y = kind == KIND_T ? x : 2 * x + (kind == KIND_V ? -1 : kind == KIND_W);
     for (int64_t k = 1; k < n; k++) {
         double next = 2 * x * y - older;
@@ -81,7 +84,7 @@ POLYNOMIAL(shifted_chebyshev_u, chebyshev_of(KIND_U, a + a - 1, b))
 POLYNOMIAL(shifted_chebyshev_v, chebyshev_of(KIND_V, a + a - 1, b))
 POLYNOMIAL(shifted_chebyshev_w, chebyshev_of(KIND_W, a + a - 1, b))
 
-/* ---- the others: y(k+1) = FACTOR y(k) - WEIGHT y(k-1), all from x and k ------------------------------ */
+/* ---- the others: y(k+1) = FACTOR y(k) - WEIGHT y(k-1), all from x and k ---------------------- */
 
 #define DEFINE_RECURRENCE(name, FIRST, FACTOR, WEIGHT)                                             \
     static double name##_of(double x, double number)                                               \

@@ -1,5 +1,6 @@
-/* Sums, means and products of complex numbers. Sums are those of the real and the imaginary parts: the same
- * tensors seen with one more dimension of two real numbers. Products are folded in fp64, in index order. */
+/* Sums, means and products of complex numbers. Sums are those of the real and the imaginary parts:
+ * the same tensors seen with one more dimension of two real numbers. Products are folded in fp64,
+ * in index order. */
 #include "base/pool.h"
 #include "kernel/complex_math.h"
 #include "kernel/reduce.h"
@@ -7,7 +8,7 @@
 
 enum { PRODUCT_GRAIN = 4096 };
 
-/* ---- sums ---------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 typedef struct real_view {
     int64_t sizes[TN_MAX_DIMS], strides[TN_MAX_DIMS];
@@ -40,8 +41,8 @@ static tn_status reduce_parts(const tn_launch_desc *launch)
     tn_launch_desc real = *launch;
     for (int k = 0; k < 2; k++) {
         if (operands[k].ndim >= TN_MAX_DIMS)
-            return tn_fail(TN_ERROR_RUNTIME, "a sum of complex numbers takes fewer than %d dimensions",
-                           TN_MAX_DIMS);
+            return tn_fail(TN_ERROR_RUNTIME,
+                           "a sum of complex numbers takes fewer than %d dimensions", TN_MAX_DIMS);
         view_as_real(&operands[k], &views[k]);
     }
     tn_scalar scalars[1] = {launch->scalars[0]}; /* a number has no dimension 0, its view has */
@@ -53,7 +54,7 @@ static tn_status reduce_parts(const tn_launch_desc *launch)
     return TN_KERNEL(reduce)(&real);
 }
 
-/* ---- products ------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct product {
     tn_axes axes;
@@ -85,7 +86,8 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
     int64_t run = tn_axes_inner_size(axes->reduced, axes->num_reduced);
     int64_t stride = tn_axes_inner_stride(axes->reduced, axes->num_reduced, 0);
     for (int64_t o = begin; o < end; o++) {
-        const char *in = (const char *)p->in->data + tn_axes_offset(axes->kept, axes->num_kept, 0, o);
+        const char *in =
+            (const char *)p->in->data + tn_axes_offset(axes->kept, axes->num_kept, 0, o);
         tn_complex value = complex_of(1, 0);
         for (int64_t i = 0; i < axes->count; i += run) {
             const char *row = in + tn_axes_offset(axes->reduced, axes->num_reduced, 0, i);

@@ -1,7 +1,8 @@
 /* Special functions of one fp64 number that more than one operator needs.
  *
- * Sources: NIST Digital Library of Mathematical Functions (DLMF) chapters 5, 7, 8 and 25; Abramowitz and
- * Stegun (A&S), 26.2.23. Relative errors are near 1e-15 away from zeros, a few 1e-14 in the tails. */
+ * Sources: NIST Digital Library of Mathematical Functions (DLMF) chapters 5, 7, 8 and 25;
+ * Abramowitz and Stegun (A&S), 26.2.23. Relative errors are near 1e-15 away from zeros, a few 1e-14
+ * in the tails. */
 #ifndef TN_KERNEL_SPECIAL_H
 #define TN_KERNEL_SPECIAL_H
 
@@ -28,7 +29,7 @@ TN_INLINE double tn_chebyshev(const double *c, int count, double u)
 #define TN_CHEBYSHEV(name, u)                                                                      \
     tn_chebyshev(table_##name, (int)(sizeof table_##name / sizeof *table_##name), u)
 
-/* ---- error functions --------------------------------------------------------------------------- */
+/* ---- error functions ------------------------------------------------------------------------- */
 
 /* exp(x^2) with the rounding error of the square put back. */
 TN_INLINE double tn_exp_square(double x)
@@ -46,8 +47,8 @@ static inline double tn_erfcx(double x)
     return x != x ? x : u * TN_CHEBYSHEV(erfcx, u);
 }
 
-/* Winitzki's approximation (the tangent where it cancels), then Halley's steps on the function that is
- * small there. */
+/* Winitzki's approximation (the tangent where it cancels), then Halley's steps on the function that
+ * is small there. */
 static inline double tn_erfinv(double y)
 {
     if (!(fabs(y) < 1))
@@ -82,14 +83,14 @@ static inline double tn_ndtri(double p)
     if (p > 0.25 && p < 0.75)
         return tn_erfinv(2 * p - 1) / TN_ROOT_HALF;
     double tail = p < 0.5 ? p : 1 - p, log_tail = log(tail), t = sqrt(-2 * log_tail);
-    double x = (2.515517 + t * (0.802853 + t * 0.010328)) /
-                   (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
+    double above = 2.515517 + t * (0.802853 + t * 0.010328);
+    double below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308)), x = above / below - t;
     for (int i = 0; i < 2; i++)
         x -= (tn_log_ndtr(x) - log_tail) * tn_erfcx(-x * TN_ROOT_HALF) * 0x1.40d931ff62705p0;
     return p < 0.5 ? x : -x;
 }
 
-/* ---- gamma functions --------------------------------------------------------------------------- */
+/* ---- gamma functions ------------------------------------------------------------------------- */
 
 static inline double tn_lgamma(double x)
 {
@@ -97,7 +98,7 @@ static inline double tn_lgamma(double x)
     return lgamma_r(x, &sign);
 }
 
-/* Reflection for negative arguments, recurrence up to 10, then the asymptotic series (DLMF 5.11.2). */
+/* Reflection for negative arguments, recurrence up to 10, then the series of DLMF 5.11.2. */
 static inline double tn_digamma(double x)
 {
     if (x == 0)
@@ -112,19 +113,28 @@ static inline double tn_digamma(double x)
     for (; x < 10; x += 1)
         sum -= 1 / x;
     double z = 1 / (x * x);
-    double tail = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 -
-                  z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
+    double tail =
+        z * (1.0 / 12 -
+             z * (1.0 / 120 -
+                  z * (1.0 / 252 -
+                       z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
     return sum + log(x) - 0.5 / x - (x < 1e17 ? tail : 0);
 }
 
-/* Hurwitz's zeta function of s > 1, q > 0 by Euler's and Maclaurin's formula (DLMF 25.11.5): ten terms,
- * the integral of the rest, and corrections by Bernoulli numbers B(2j) / (2j)!. */
+/* Hurwitz's zeta function of s > 1, q > 0 by Euler's and Maclaurin's formula (DLMF 25.11.5): ten
+ * terms, the integral of the rest, and corrections by Bernoulli numbers B(2j) / (2j)!. */
 static inline double tn_zeta_positive(double s, double q)
 {
-    static const double bernoulli[] = {
-        1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000,
-        1.0 / 74724249600, -3617.0 / 10670622842880000, 43867.0 / 5109094217170944000,
-        -174611.0 / 802857662698291200000.0};
+    static const double bernoulli[] = {1.0 / 12,
+                                       -1.0 / 720,
+                                       1.0 / 30240,
+                                       -1.0 / 1209600,
+                                       1.0 / 47900160,
+                                       -691.0 / 1307674368000,
+                                       1.0 / 74724249600,
+                                       -3617.0 / 10670622842880000,
+                                       43867.0 / 5109094217170944000,
+                                       -174611.0 / 802857662698291200000.0};
     double sum = 0;
     for (int k = 0; k < 10; k++, q += 1) {
         double term = pow(q, -s);

@@ -2,7 +2,8 @@
  *
  * im2col: out [N, C kh kw, oh ow] contiguous; image [N, C, H, W] of any strides and dtype.
  * col2im: out [N, C, H, W] contiguous; columns [N, C kh kw, oh ow] of any strides.
- * Scalars: kernel, dilation, padding, stride, each for h and w, then the number of windows oh, ow. */
+ * Scalars: kernel, dilation, padding, stride, each for h and w, then the number of windows oh, ow.
+ */
 #include <string.h>
 
 #include "base/pool.h"
@@ -43,14 +44,15 @@ static int64_t divide_up(int64_t a, int64_t b)
 }
 
 /* Windows [*out_begin, *out_end) whose element at `offset` from their start lies in [0, size). */
-static void windows_inside(const window *w, int64_t offset, int64_t size, int64_t *out_begin, int64_t *out_end)
+static void windows_inside(const window *w, int64_t offset, int64_t size, int64_t *out_begin,
+                           int64_t *out_end)
 {
     int64_t begin = divide_up(-offset, w->stride), end = divide_up(size - offset, w->stride);
     *out_end = end < w->count ? end : w->count;
     *out_begin = begin < *out_end ? begin : *out_end;
 }
 
-/* ---- im2col: a row per channel and position in the window ------------------------------------------------ */
+/* ---- im2col: a row per channel and position in the window ------------------------------------ */
 
 static void unfold_rows(void *context, int64_t first, int64_t end)
 {
@@ -61,7 +63,8 @@ static void unfold_rows(void *context, int64_t first, int64_t end)
     for (int64_t row = first; row < end; row++) {
         int64_t kw = row % job->w.kernel, kh = row / job->w.kernel % job->h.kernel;
         int64_t channel = row / kernels % job->channels, batch = row / kernels / job->channels;
-        const char *plane = (const char *)in->data + (batch * in->strides[0] + channel * in->strides[1]) * size;
+        const char *plane =
+            (const char *)in->data + (batch * in->strides[0] + channel * in->strides[1]) * size;
         char *out = (char *)job->out->data + row * job->h.count * job->w.count * size;
         int64_t offset = kw * job->w.dilation - job->w.padding, from, to;
         windows_inside(&job->w, offset, job->width, &from, &to);
@@ -72,7 +75,8 @@ static void unfold_rows(void *context, int64_t first, int64_t end)
                 continue;
             }
             memset(out, 0, (size_t)(from * size));
-            const char *at = plane + ih * in->strides[2] * size + (from * job->w.stride + offset) * step;
+            const char *at =
+                plane + ih * in->strides[2] * size + (from * job->w.stride + offset) * step;
             tn_gather_run(out + from * size, at, step * job->w.stride, to - from, (size_t)size);
             memset(out + to * size, 0, (size_t)((job->w.count - to) * size));
         }
@@ -87,14 +91,16 @@ tn_status TN_KERNEL(im2col)(const tn_launch_desc *launch)
     return TN_OK;
 }
 
-/* ---- col2im: a row of the image at a time, summed over the windows in their order ------------------------- */
+/* ---- col2im: a row of the image at a time, summed over the windows in their order ------------ */
 
-/* Columns of the image with equal remainder by the stride are neighbours in the accumulators, as the windows
- * that reach them are in the input. */
-static void add_windows(const unfold_job *job, const char *column, int64_t oh, int64_t kw, int64_t run, char *sums)
+/* Columns of the image with equal remainder by the stride are neighbours in the accumulators, as
+ * the windows that reach them are in the input. */
+static void add_windows(const unfold_job *job, const char *column, int64_t oh, int64_t kw,
+                        int64_t run, char *sums)
 {
     const window *w = &job->w;
-    int64_t size = (int64_t)tn_dtype_size((tn_dtype)job->in->dtype), step = job->in->strides[2] * size;
+    int64_t size = (int64_t)tn_dtype_size((tn_dtype)job->in->dtype),
+            step = job->in->strides[2] * size;
     int64_t offset = kw * w->dilation - w->padding, from, to;
     windows_inside(w, offset, job->width, &from, &to);
     if (from >= to)
@@ -102,14 +108,16 @@ static void add_windows(const unfold_job *job, const char *column, int64_t oh, i
     int64_t position = from * w->stride + offset;
     int64_t at = position % w->stride * run + position / w->stride;
     job->accumulator->combine[TN_COMBINE_ADD](sums + at * (int64_t)job->accumulator->size,
-                                              column + (oh * w->count + from) * step, step, to - from);
+                                              column + (oh * w->count + from) * step, step,
+                                              to - from);
 }
 
 static void fold_rows(void *context, int64_t first, int64_t end)
 {
     unfold_job *job = context;
     const tn_operand *in = job->in, *out = job->out;
-    int64_t size = (int64_t)tn_dtype_size((tn_dtype)in->dtype), wide = (int64_t)job->accumulator->size;
+    int64_t size = (int64_t)tn_dtype_size((tn_dtype)in->dtype),
+            wide = (int64_t)job->accumulator->size;
     int64_t run = divide_up(job->width, job->w.stride), kernels = job->h.kernel * job->w.kernel;
     size_t bytes = (size_t)(run * job->w.stride * wide);
     char *sums = tn_scratch(SLOT_ROW, bytes);
@@ -127,13 +135,15 @@ static void fold_rows(void *context, int64_t first, int64_t end)
                 continue;
             for (int64_t kw = 0; kw < job->w.kernel; kw++) {
                 int64_t line = channel * kernels + kh * job->w.kernel + kw;
-                const char *column = (const char *)in->data + (batch * in->strides[0] + line * in->strides[1]) * size;
+                const char *column = (const char *)in->data +
+                                     (batch * in->strides[0] + line * in->strides[1]) * size;
                 add_windows(job, column, oh, kw, run, sums);
             }
         }
         char *to = (char *)out->data + row * job->width * size;
         for (int64_t phase = 0; phase < job->w.stride && phase < job->width; phase++)
-            job->accumulator->store(to + phase * size, job->w.stride * size, sums + phase * run * wide,
+            job->accumulator->store(to + phase * size, job->w.stride * size,
+                                    sums + phase * run * wide,
                                     divide_up(job->width - phase, job->w.stride));
     }
 }
@@ -148,5 +158,6 @@ tn_status TN_KERNEL(col2im)(const tn_launch_desc *launch)
     int64_t rows = job.out->sizes[0] * job.channels * job.height;
     int64_t work = job.width * job.h.kernel * job.w.kernel / job.h.stride / job.w.stride;
     tn_parallel_for(rows, 1 + GRAIN / (work + 1), fold_rows, &job);
-    return job.failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "col2im: out of host memory for scratch") : TN_OK;
+    return job.failed ? tn_fail(TN_ERROR_OUT_OF_MEMORY, "col2im: out of host memory for scratch")
+                      : TN_OK;
 }

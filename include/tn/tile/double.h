@@ -1,9 +1,9 @@
-/* Elementary functions of one fp64 lane, branch-free. Largest errors found in samples of the whole range, in ULPs
- * (tests/test_pointwise.py holds them to these): exp log sin cos 1 · sigmoid 2.5 · tanh 3 · pow 1.5 (with FMA; without
- * it tiles call libm).
+/* Elementary functions of one fp64 lane, branch-free. Largest errors found in samples of the whole
+ * range, in ULPs (tests/test_pointwise.py holds them to these): exp log sin cos 1 · sigmoid 2.5 ·
+ * tanh 3 · pow 1.5 (with FMA; without it tiles call libm).
  *
- * Series are Taylor's, cut where the next term no longer matters; arguments are reduced with constants whose heads
- * leave room for an exact product. */
+ * Series are Taylor's, cut where the next term no longer matters; arguments are reduced with
+ * constants whose heads leave room for an exact product. */
 #ifndef TN_TILE_DOUBLE_H
 #define TN_TILE_DOUBLE_H
 
@@ -17,7 +17,8 @@
 /* 2^n for a whole n in [-1022, 1023]. */
 TN_INLINE double tn_power_of_two(double n)
 {
-    return tn_as_double((tn_as_bits64(n + TN_ROUNDER_F64) - tn_as_bits64(TN_ROUNDER_F64) + 1023) << 52);
+    return tn_as_double((tn_as_bits64(n + TN_ROUNDER_F64) - tn_as_bits64(TN_ROUNDER_F64) + 1023)
+                        << 52);
 }
 
 /* x 2^n for a whole n in [-1100, 1100], rounded once where the result is subnormal. */
@@ -70,13 +71,14 @@ TN_INLINE double tn_tanh_f64(double x)
 {
     double a = tn_abs(x), t = -2 * (a > 22 ? 22 : a);
     double n = t * 0x1.71547652b82fep0 + TN_ROUNDER_F64 - TN_ROUNDER_F64;
-    double q = tn_expm1_reduced_f64(t - n * TN_LN2_HEAD - n * TN_LN2_TAIL), power = tn_power_of_two(n);
+    double q = tn_expm1_reduced_f64(t - n * TN_LN2_HEAD - n * TN_LN2_TAIL),
+           power = tn_power_of_two(n);
     double e = tn_fma(power, q, power - 1);
     double y = tn_copysign(-e / (e + 2), x);
     return x != x ? x : y;
 }
 
-/* ---- logarithm --------------------------------------------------------------------------------- */
+/* ---- logarithm ------------------------------------------------------------------------------- */
 
 /* x = 2^out_k * result, the result in [sqrt(1/2), sqrt(2)); for finite x > 0. */
 TN_INLINE double tn_split_f64(double x, double *out_k)
@@ -103,7 +105,8 @@ TN_INLINE double tn_log_series(double z)
     return tn_fma(p, z, 2.0 / 3);
 }
 
-/* With f = m - 1, s = f / (2 + f): log m = f - f^2/2 + s (f^2/2 + series), whose large parts are exact. */
+/* With f = m - 1, s = f / (2 + f): log m = f - f^2/2 + s (f^2/2 + series), whose large parts are
+ * exact. */
 TN_INLINE double tn_log_f64(double x)
 {
     double k, f = tn_split_f64(x, &k) - 1, s = f / (2 + f), z = s * s, half_square = 0.5 * f * f;
@@ -115,9 +118,10 @@ TN_INLINE double tn_log_f64(double x)
     return x < 0 ? (double)NAN : x != x ? x : y;
 }
 
-/* ---- circular functions ------------------------------------------------------------------------ */
+/* ---- circular functions ---------------------------------------------------------------------- */
 
-/* Beyond it the product with the head of pi/2 is not exact; tiles recompute such lanes with libm. */
+/* Beyond it the product with the head of pi/2 is not exact; tiles recompute such lanes with libm.
+ */
 #define TN_TRIG_LIMIT_F64 0x1p20
 
 /* x = *out_quadrant pi/2 + result + *out_tail, pi/2 in three parts of 33, 33 and 53 bits. */
@@ -169,7 +173,7 @@ TN_INLINE double tn_cos_f64(double x)
     return tn_sin_quadrant_f64(r, tail, quadrant + 1);
 }
 
-/* ---- powers: the logarithm to 65 bits and more, in two parts ------------------------------------- */
+/* ---- powers: the logarithm to 65 bits and more, in two parts --------------------------------- */
 
 #if defined(__FMA__)
 
@@ -180,7 +184,8 @@ TN_INLINE double tn_log_parts_f64(double x, double *out_tail)
     double s = f / d, s_tail = (tn_fma(-s, d, f) - s * d_tail) / d;
     double z = s * s, z_tail = tn_fma(s, s, -z) + 2 * s * s_tail;
     double c = z * s, c_tail = tn_fma(z, s, -c) + z_tail * s + z * s_tail;
-    double t = c * (2.0 / 3), t_tail = tn_fma(c, 2.0 / 3, -t) + c_tail * (2.0 / 3) + c * 0x1.5555555555555p-55;
+    double t = c * (2.0 / 3),
+           t_tail = tn_fma(c, 2.0 / 3, -t) + c_tail * (2.0 / 3) + c * 0x1.5555555555555p-55;
     double p = 2.0 / 23;
     p = tn_fma(p, z, 2.0 / 21);
     p = tn_fma(p, z, 2.0 / 19);

@@ -1,7 +1,7 @@
-/* Inverse circular functions, the complementary and the inverse error function, sinc, the logarithm of
- * gamma and its derivative of one fp32 lane, branch-free like those of math.h. Errors, measured in the same way, in ULPs:
- *   atan atan2 asin acos 2 · erfc 3 · erfinv 4 · sinc 3 · lgamma digamma 1
- * (arguments above 0)
+/* Inverse circular functions, the complementary and the inverse error function, sinc, the logarithm
+ * of gamma and its derivative of one fp32 lane, branch-free like those of math.h. Errors, measured
+ * in the same way, in ULPs: atan atan2 asin acos 2 · erfc 3 · erfinv 4 · sinc 3 · lgamma digamma 1
+ * (arguments above 0).
  * The polynomials interpolate at Chebyshev nodes; domains and identities are beside them. */
 #ifndef TN_TILE_INVERSE_H
 #define TN_TILE_INVERSE_H
@@ -92,8 +92,8 @@ TN_INLINE float tn_acos_f32(float x)
     return x != x ? x : y;
 }
 
-/* exp(-a^2) times a polynomial of u = 4 / (4 + a), for a up to 10.1, where fp32 ends. The square is taken
- * exactly of the head of a, so that the exponential loses nothing. */
+/* exp(-a^2) times a polynomial of u = 4 / (4 + a), for a up to 10.1, where fp32 ends. The square is
+ * taken exactly of the head of a, so that the exponential loses nothing. */
 TN_INLINE float tn_erfc_f32(float x)
 {
     float a = tn_absf(x), t = a > 10.1f ? 10.1f : a;
@@ -155,12 +155,13 @@ TN_INLINE float tn_sinc_f32(float x)
 {
     float halves = 2.0f * x, t = halves + TN_ROUNDER_F32, whole = t - TN_ROUNDER_F32;
     int32_t quadrant = (int32_t)(tn_as_bits(t) - tn_as_bits(TN_ROUNDER_F32));
-    float y = tn_sin_quadrant_f32((halves - whole) * TN_HALF_PI_F32, quadrant) / (halves * TN_HALF_PI_F32);
+    float y = tn_sin_quadrant_f32((halves - whole) * TN_HALF_PI_F32, quadrant) /
+              (halves * TN_HALF_PI_F32);
     return x == 0 ? 1.0f : y;
 }
 
-/* For x > 0. Up to 2.5: (x - 1)(x - 2) times a polynomial, below 1/2 after one step of the recurrence.
- * Beyond: Stirling's series (DLMF 5.11.1) at x + 6 and six steps of the recurrence. */
+/* For x > 0. Up to 2.5: (x - 1)(x - 2) times a polynomial, below 1/2 after one step of the
+ * recurrence. Beyond: Stirling's series (DLMF 5.11.1) at x + 6 and six steps of the recurrence. */
 TN_INLINE float tn_lgamma_f32(float number)
 {
     double x = number, step = x < 0.5 ? x + 1 : x, t = step - 1.5;
@@ -185,7 +186,8 @@ TN_INLINE float tn_lgamma_f32(float number)
     double near = p * (step - 1) * (step - 2);
     double z = x + 6, inverse = 1 / z, w = inverse * inverse;
     double series = inverse * (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680))));
-    double stirling = (z - 0.5) * tn_log_short(z) - z + 0x1.d67f1c864beb5p-1 + series; /* ln(2 pi) / 2 */
+    double stirling =
+        (z - 0.5) * tn_log_short(z) - z + 0x1.d67f1c864beb5p-1 + series; /* ln(2 pi) / 2 */
     double product = x * (x + 1) * ((x + 2) * (x + 3)) * ((x + 4) * (x + 5));
     int is_near = x < 2.5;
     double factor = is_near ? (x < 0.5 ? x : 1.0) : product;
@@ -200,8 +202,11 @@ TN_INLINE float tn_digamma_f32(float number)
     double x = number, z = x + 8, w = 1 / (z * z), half = 0.5 / z;
     double steps = (2 * x + 1) / (x * (x + 1)) + (2 * x + 5) / ((x + 2) * (x + 3)) +
                    (2 * x + 9) / ((x + 4) * (x + 5)) + (2 * x + 13) / ((x + 6) * (x + 7));
-    double series = w * (1.0 / 12 - w * (1.0 / 120 - w * (1.0 / 252 - w * (1.0 / 240 -
-                    w * (1.0 / 132 - w * (691.0 / 32760 - w * (1.0 / 12)))))));
+    double series =
+        w * (1.0 / 12 -
+             w * (1.0 / 120 -
+                  w * (1.0 / 252 -
+                       w * (1.0 / 240 - w * (1.0 / 132 - w * (691.0 / 32760 - w * (1.0 / 12)))))));
     double y = tn_log_f64(z) - half - series - steps;
     y = x > 1e30 ? tn_log_f64(x) : y;
     return (float)y;
