@@ -247,10 +247,13 @@ def main():
     parser.add_argument("--characters", type=int, default=400, help="length of the generated passage")
     parser.add_argument("--out", type=pathlib.Path, default=HERE.parent / "out")
     args = parser.parse_args()
+    if args.steps is not None and args.steps < 1:
+        parser.error("--steps must be at least 1")
+    args.out.mkdir(parents=True, exist_ok=True)  # now, not after an hour of training
 
     torch.manual_seed(args.seed)
     device, preset = torch.device(args.device), PRESETS[args.preset]
-    steps = args.steps or preset.steps
+    steps = preset.steps if args.steps is None else args.steps
     text = Text(HERE / "data" / "shakespeare.txt", preset, device)
     model = GPT(preset, len(text.characters)).to(device)
     autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16")
@@ -268,7 +271,6 @@ def main():
         written = model.generate(start, args.characters)
     print("-" * 80, text.decode(written[0].tolist()).strip(), "-" * 80, sep="\n")
 
-    args.out.mkdir(parents=True, exist_ok=True)
     draw(curve, validation_loss, title, args.out / "loss.png")
     print(f"loss curve: {args.out / 'loss.png'}")
     return device.type == "neuron" and report_fallback() > 0

@@ -64,7 +64,7 @@ void copy_across_devices(const at::Tensor& source, const at::Tensor& self)
         status = tn_stream_wait_event(to, ready);
     tn_event_destroy(ready);
     check(status);
-    Launch(TN_OP_copy).out(self).in(source).on(to).run();
+    Launch(TN_OP_copy).on(to).out(self).in(source).run();
     if (tn_block* block = block_of(source.storage()))
         tn_block_record_stream(block, to);
 }

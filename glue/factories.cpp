@@ -26,6 +26,15 @@ void check_options(const char* op, std::optional<at::Layout> layout, std::option
     TORCH_CHECK(!pin_memory || !*pin_memory, "Only dense CPU tensors can be pinned");
 }
 
+// use_deterministic_algorithms(): NaN, or the largest integer, instead of what the memory held.
+at::Tensor filled_if_deterministic(at::Tensor tensor)
+{
+    const auto& context = at::globalContext();
+    if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+        at::native::fill_empty_deterministic_(tensor);
+    return tensor;
+}
+
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout> layout, std::optional<at::Device> device,
                  std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format)
@@ -35,7 +44,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
     auto result = new_tensor(size, resolve_dtype(dtype), resolve_device(device));
     if (format && *format != at::MemoryFormat::Contiguous)
         result.unsafeGetTensorImpl()->empty_tensor_restride(*format);
-    return result;
+    return filled_if_deterministic(std::move(result));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
@@ -47,7 +56,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
     TORCH_CHECK(size.size() == stride.size(), "mismatch in length of strides and shape");
     for (int64_t step : stride)
         TORCH_CHECK(step >= 0, "Trying to create tensor with negative stride: ", stride);
-    return new_tensor(size, stride, resolve_dtype(dtype), resolve_device(device));
+    return filled_if_deterministic(new_tensor(size, stride, resolve_dtype(dtype), resolve_device(device)));
 }
 
 // Zeros without memory, which autograd makes and the ZeroTensor key turns into real ones where need be.
@@ -66,6 +75,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
 {
     at::detail::check_size_nonnegative(size);
     auto* impl = self.unsafeGetTensorImpl();
+    auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
     if (self.sizes() != size) {
         size_t bytes = at::detail::computeStorageNbytesContiguous(
             size, impl->itemsize(), static_cast<size_t>(impl->storage_offset()));
@@ -78,6 +88,9 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
         TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ", *format);
         impl->empty_tensor_restride(*format);
     }
+    const auto& context = at::globalContext();
+    if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+        at::native::fill_resize_deterministic_(self, bytes_before);
     return self;
 }
 
@@ -139,6 +152,8 @@ void record_stream(at::Tensor& self, at::Stream stream)
 {
     TORCH_CHECK(stream.device_type() == c10::DeviceType::PrivateUse1,
                 "record_stream: a neuron tensor needs a neuron stream, got one of ", stream.device());
+    TORCH_CHECK(stream.device_index() == self.device().index(), "record_stream: the tensor is on ",
+                self.device(), ", the stream on ", stream.device());
     tn_stream* target = nullptr;
     check(tn_stream_from_id(stream.device_index(), stream.id(), &target));
     if (tn_block* block = block_of(self.storage()))

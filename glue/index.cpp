@@ -27,6 +27,8 @@ constexpr int64_t kSkipNone = -1;
 
 at::Tensor on_device_of(const at::Tensor& tensor, const at::Tensor& like)
 {
+    TORCH_CHECK(tensor.device() == like.device() || tensor.device().is_cpu(), "indices should be either on "
+                "cpu or on the same device as the indexed tensor (", like.device(), ")");
     return tensor.device() == like.device() ? tensor : tensor.to(like.device());
 }
 

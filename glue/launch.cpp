@@ -33,6 +33,13 @@ Launch& Launch::immediate(const at::TensorBase& tensor)
     return *this;
 }
 
+void Launch::refuse_devices(c10::DeviceIndex other) const
+{
+    TORCH_CHECK(false, tn_op_name(desc_.op), ": Expected all tensors to be on the same device, but found at "
+                "least two devices, neuron:", static_cast<int>(device_), " and neuron:",
+                static_cast<int>(other), "!");
+}
+
 Launch& Launch::host(const at::TensorBase& tensor)
 {
     TORCH_CHECK(tensor.device().is_cpu() && tensor.layout() == c10::kStrided,

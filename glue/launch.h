@@ -182,6 +182,7 @@ class Launch {
   private:
     Launch& operand(const at::TensorBase& tensor);
     Launch& immediate(const at::TensorBase& tensor);
+    [[noreturn]] void refuse_devices(c10::DeviceIndex other) const;
     Launch& host(const at::TensorBase& tensor);
 
     void describe(tn_operand& operand, const at::TensorBase& tensor)
@@ -214,8 +215,11 @@ inline Launch& Launch::operand(const at::TensorBase& tensor)
         return absent();
     if (tensor.device().type() != c10::DeviceType::PrivateUse1) [[unlikely]]
         return immediate(tensor);
+    c10::DeviceIndex index = tensor.device().index();
     if (device_ < 0)
-        device_ = tensor.device().index();
+        device_ = index;
+    else if (index != device_ && !desc_.stream) [[unlikely]] // a copy between devices names its stream
+        refuse_devices(index);
     operands_.emplace_back();
     tn_operand& result = operands_.back();
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();

@@ -41,8 +41,19 @@ class NoGraph final : public at::GraphImplInterface {
     void debug_dump(const std::string&) override {}
 };
 
+// nn.TransformerEncoder would make a nested tensor of a padded batch: the dense path serves it.
+bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&)
+{
+    return false;
+}
+
 } // namespace
 } // namespace neuron
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
+{
+    m.impl("_nested_tensor_from_mask_left_aligned", &neuron::nested_tensor_from_mask_left_aligned);
+}
 
 namespace at {
 REGISTER_GRAPH_IMPL(NEURON, neuron::NoGraph)

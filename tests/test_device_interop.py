@@ -215,3 +215,22 @@ def test_views_beyond_storage():
         with pytest.raises(RuntimeError):
             use()
     assert x.cpu().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_encoder_with_a_padding_mask_takes_the_dense_path():
+    torch.manual_seed(0)
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).eval()
+    x, hidden = torch.randn(2, 3, 8), torch.tensor([[False, False, True], [False, False, False]])
+    with torch.no_grad():
+        expected = encoder(x, src_key_padding_mask=hidden)
+        actual = encoder.to("neuron")(x.to("neuron"), src_key_padding_mask=hidden.to("neuron")).cpu()
+    torch.testing.assert_close(actual[~hidden], expected[~hidden])
+
+
+def test_deterministic_algorithms_fill_new_memory():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(64, device="neuron").isnan().all()
+        assert torch.empty(3, dtype=torch.int64, device="neuron").tolist() == [2 ** 63 - 1] * 3
+    finally:
+        torch.use_deterministic_algorithms(False)

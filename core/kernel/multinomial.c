@@ -63,6 +63,7 @@ static int compare_racers(const void *left, const void *right)
     return a->category < b->category ? -1 : 1;
 }
 
+/* Categories of no probability come last. */
 static void draw_without_replacement(const drawing *d, int64_t row, racer *race, int64_t *out)
 {
     for (int64_t c = 0; c < d->categories; c++) {
@@ -77,7 +78,7 @@ static void draw_without_replacement(const drawing *d, int64_t row, racer *race,
 
 static char draw_row(const drawing *d, int64_t row)
 {
-    int64_t *out = (int64_t *)tn_output(d->launch, 0)->data + row * d->samples, positive = 0;
+    int64_t *out = (int64_t *)tn_output(d->launch, 0)->data + row * d->samples;
     double *sums = tn_scratch(0, (size_t)d->categories * sizeof *sums), sum = 0;
     if (!sums)
         return 3;
@@ -85,7 +86,6 @@ static char draw_row(const drawing *d, int64_t row)
         double p = probability(d, row, c);
         if (!(p >= 0) || isinf(p))
             return 1;
-        positive += p > 0;
         sums[c] = sum += p;
     }
     if (!(sum > 0))
@@ -94,8 +94,6 @@ static char draw_row(const drawing *d, int64_t row)
         draw_with_replacement(d, row, sums, out);
         return 0;
     }
-    if (positive < d->samples)
-        return 4;
     racer *race = tn_scratch(1, (size_t)d->categories * sizeof *race);
     if (!race)
         return 3;
@@ -132,9 +130,6 @@ tn_status TN_KERNEL(multinomial)(const tn_launch_desc *launch)
         case 3:
             return tn_fail(TN_ERROR_OUT_OF_MEMORY, "multinomial: out of host memory for %lld categories",
                            (long long)d.categories);
-        case 4:
-            return tn_fail(TN_ERROR_RUNTIME, "invalid multinomial distribution (with replacement=False, "
-                                             "not enough non-negative category to sample)");
         default:
             break;
         }
