@@ -100,3 +100,16 @@ def same_error(function, *arguments):
     assert failures[0] is not None and type(failures[0]) is type(failures[1]), failures
     assert (torch.ones(2).to(NEURON) + 1).cpu().tolist() == [2, 2]
     return str(failures[0]), str(failures[1])
+
+
+def spread(*shape, dtype=torch.float32, seed=0):
+    """Normal numbers with a mean and a deviation that a normalisation has to remove."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(shape, dtype=torch.float64, generator=generator) * 2 + 1.5).to(dtype)
+
+
+def near(actual, expected, tolerance, at_least=0.0):
+    """Equal but for a tolerance relative to the largest value, or an error of `at_least`."""
+    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    torch.testing.assert_close(actual.cpu().double(), expected.double(), rtol=tolerance,
+                               atol=max(tolerance * scale, float(at_least)), equal_nan=True)

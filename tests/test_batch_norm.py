@@ -1,8 +1,10 @@
 """Batch norm against CPU torch: statistics, running averages, gradients, layouts, and the pieces that SyncBatchNorm uses."""
 
+import host_reference
 import pytest
 import torch
 from host_reference import NEURON, on_device, same_error
+from host_reference import spread as values
 from torch import nn
 from torch.nn import functional as F
 from torch_neuronx import _C
@@ -12,17 +14,8 @@ DTYPES = list(TOLERANCE)
 SHAPES = [(4, 3), (1, 5, 9), (6, 17, 3), (2, 3, 4, 5), (3, 4, 1, 1), (2, 600, 2), (2, 3, 2, 3, 5), (300, 3, 40)]
 
 
-def values(*shape, dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(shape, dtype=torch.float64, generator=generator) * 2 + 1.5).to(dtype)
-
-
 def near(actual, expected, dtype, at_least=0.0):
-    """Equal but for the dtype's tolerance, or an error of `at_least`."""
-    tolerance = TOLERANCE[dtype]
-    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
-    torch.testing.assert_close(actual.cpu().double(), expected.double(), rtol=tolerance,
-                               atol=max(tolerance * scale, float(at_least)), equal_nan=True)
+    host_reference.near(actual, expected, TOLERANCE[dtype], at_least)
 
 
 @pytest.fixture(autouse=True)

@@ -291,6 +291,27 @@ def test_several_devices_in_one_process():
     """, NEURON_RT_NUM_CORES="3")
 
 
+def test_operands_of_two_devices_are_refused():
+    """Their streams do not wait for each other, so reading along would give whatever is there."""
+    run("""
+        import torch
+        from torch.nn import functional as F
+        x, w = torch.ones(2, 3, device="neuron:1"), torch.ones(3, device="neuron:0")
+        target = torch.zeros(2, dtype=torch.long, device="neuron:0")
+        calls = {"add": lambda: x + w, "layer_norm": lambda: F.layer_norm(x, (3,), w), "rms_norm": lambda: F.rms_norm(x, (3,), w),
+                 "nll": lambda: F.nll_loss(x, target), "index": lambda: x[target], "mm": lambda: x @ w[:, None],
+                 "record_stream": lambda: x.record_stream(torch.neuron.Stream("neuron:0"))}
+        for name, call in calls.items():
+            try:
+                call()
+            except RuntimeError as error:
+                assert "device" in str(error) or "neuron:0" in str(error), (name, error)
+            else:
+                raise SystemExit(name + " must raise")
+        assert (x.to("neuron:0") + w).sum().item() == 12
+    """, NEURON_RT_NUM_CORES="2")
+
+
 def test_torchrun_counts_local_ranks():
     assert run("import torch; print(torch.neuron.device_count())", LOCAL_WORLD_SIZE="4").stdout == "4\n"
 

@@ -151,6 +151,13 @@ def test_multinomial():
     assert 0.6 < (firsts[:, 0] == 2).float().mean() < 0.9
 
 
+def test_multinomial_without_replacement_takes_the_impossible_last():
+    p = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]], device="neuron")
+    drawn = torch.multinomial(p, 3).cpu()
+    assert drawn.sort(1).values.tolist() == [[0, 1, 2]] * 2
+    assert drawn[0, 0] == 1 and drawn[1, 2] == 1
+
+
 @pytest.mark.parametrize("call, error", [
     (lambda x: x.uniform_(3, 1), RuntimeError),
     (lambda x: x.normal_(0, -1), RuntimeError),

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import sys
+import textwrap
 from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -86,7 +87,8 @@ def document():
             text.append(f"| {op.name} | {', '.join(op.aten) or '-'} | {', '.join(op.scalars)} | {' '.join(dtypes[op.name])} |\n")
         text.append("\n")
     text.append(f"## Registered for the device\n\n{sum(map(len, groups.values()))} overloads of {len(groups)} ATen operators:\n\n")
-    text += [f"* {base}: {', '.join(sorted(overloads))}\n" for base, overloads in sorted(groups.items())]
+    entries = "; ".join(f"{base} ({', '.join(sorted(overloads))})" for base, overloads in sorted(groups.items()))
+    text.append("\n".join(textwrap.wrap(entries, 150, break_long_words=False, break_on_hyphens=False)) + "\n")
     return "".join(text)
 
 

@@ -28,13 +28,9 @@ typedef struct arg_job {
 #define NAME(x) x##_max_f32
 #define RELATION >
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #define NAME(x) x##_min_f32
 #define RELATION <
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #undef T
 #undef PLACE
 #undef ROW
@@ -47,13 +43,9 @@ typedef struct arg_job {
 #define NAME(x) x##_max_f64
 #define RELATION >
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #define NAME(x) x##_min_f64
 #define RELATION <
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #undef T
 #undef PLACE
 #undef ROW
@@ -68,13 +60,9 @@ typedef struct arg_job {
 #define NAME(x) x##_max_i64
 #define RELATION >
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #define NAME(x) x##_min_i64
 #define RELATION <
 #include "kernel/arg_reduce_typed.h"
-#undef NAME
-#undef RELATION
 #undef T
 #undef PLACE
 #undef ROW

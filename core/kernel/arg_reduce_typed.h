@@ -179,3 +179,5 @@ static tn_status NAME(search)(arg_job *job)
 }
 
 #undef BEATS
+#undef NAME
+#undef RELATION

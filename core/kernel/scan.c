@@ -104,19 +104,11 @@ static inline double log_add_exp(double a, double b)
 #define STEP SUM
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_product_f32
 #define START 1
 #define STEP PRODUCT
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #undef T
 #undef LOAD
 #undef STORE
@@ -132,28 +124,16 @@ static inline double log_add_exp(double a, double b)
 #define STEP SUM
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_product_f64
 #define START 1
 #define STEP PRODUCT
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_log_sum_exp
 #define START (-INFINITY)
 #define STEP LOG_SUM_EXP
 #define REORDERED false
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #undef INDEXED
 
 #define INDEXED true
@@ -162,19 +142,11 @@ static inline double log_add_exp(double a, double b)
 #define STEP LARGEST
 #define REORDERED false
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_smallest_f64
 #define START INFINITY
 #define STEP SMALLEST
 #define REORDERED false
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #undef INDEXED
 
 #undef IS_NAN
@@ -192,19 +164,11 @@ static inline double log_add_exp(double a, double b)
 #define STEP WRAPPING_SUM
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_product_i64
 #define START 1
 #define STEP WRAPPING_PRODUCT
 #define REORDERED true
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #undef INDEXED
 
 #define INDEXED true
@@ -213,19 +177,11 @@ static inline double log_add_exp(double a, double b)
 #define STEP LARGEST
 #define REORDERED false
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #define NAME(x) x##_smallest_i64
 #define START INT64_MAX
 #define STEP SMALLEST
 #define REORDERED false
 #include "kernel/scan_typed.h"
-#undef NAME
-#undef START
-#undef STEP
-#undef REORDERED
 #undef INDEXED
 
 /* ---- the kernel --------------------------------------------------------------------------------- */

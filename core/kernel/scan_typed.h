@@ -180,3 +180,8 @@ static tn_status NAME(scan)(scan_job *job)
     tn_parallel_for(units, grain(job->segment * LANES), NAME(scan_lanes), job);
     return TN_OK;
 }
+
+#undef NAME
+#undef START
+#undef STEP
+#undef REORDERED

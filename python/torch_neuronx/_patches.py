@@ -22,6 +22,7 @@ def apply():
     _patch_multiprocessing()
     when_imported("torch.nn.attention.flex_attention", _patch_flex_attention)
     when_imported("torch._dynamo", _register_with_dynamo)
+    when_imported("torch._inductor.codegen.common", _refuse_inductor)
 
 
 def _patch_dlpack():
@@ -105,3 +106,19 @@ def _register_with_dynamo():
     from torch_neuronx.neuron_dynamo_backend import device_interface
 
     device_interface.register()
+
+
+def _refuse_inductor():
+    """torch.compile's default backend looks the device up in tables of its own; without an entry that is a KeyError."""
+    from torch._inductor.codegen import common
+
+    class NoWrapper:
+        supports_caching = False
+
+        @staticmethod
+        def create(*args, **kwargs):
+            raise NotImplementedError("torch.compile's default backend, inductor, makes no code for neuron; use "
+                                      'torch.compile(..., backend="neuron")')
+
+    common.register_device_op_overrides("neuron", common.DeviceOpOverrides())
+    common.register_backend_for_device("neuron", lambda scheduler: None, NoWrapper)

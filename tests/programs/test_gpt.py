@@ -82,3 +82,11 @@ def test_two_hundred_steps(batches):
 
 def demo_optimizer(parameters):
     return torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.99))
+
+
+@pytest.mark.parametrize("arguments", [["--steps", "0"], ["--steps", "-1"], ["--out", "/dev/null/x"]], ids=str)
+def test_the_demo_refuses_bad_arguments_before_it_trains(arguments, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["train_gpt.py", *arguments])
+    monkeypatch.setattr(demo, "train", lambda *_: pytest.fail("it trained"))
+    with pytest.raises((SystemExit, NotADirectoryError)):
+        demo.main()
