@@ -1,5 +1,6 @@
 """Statistics, limits, out of memory, snapshot and history of device memory; pinned host memory."""
 
+import gc
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def quiet():
+    gc.collect()  # tensors that earlier tests left in cycles, such as those of a traceback
     torch.neuron.synchronize()
     torch.neuron.empty_cache()
     torch.neuron.reset_peak_memory_stats()
